@@ -171,27 +171,28 @@ static weft_status read_elements(byte_source *source, const npy_type *type, size
     return is_reordered(type, nbytes) ? to_row_major(allocator, t) : NULL;
 }
 
-weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name, const weft_program *program) {
+/* The elements too, or only where none are left for later. */
+static weft_status read_tensor(byte_source *source, weft_tensors *into, const char *tensor_name,
+                               const weft_program *program, bool may_leave) {
     const weft_allocator *allocator = &into->context->allocator;
     npy_type type = {0};
     uint64_t used;
     size_t nbytes;
     weft_tensor *t;
     TRY(read_type(source, allocator, tensor_name, &type, &used, &nbytes));
-    TRY(weft_tensors_add(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
-    return read_elements(source, &type, nbytes, t, allocator);
+    weft_dtype dtype = dtype_for(&type, tensor_name, program);
+    TRY(may_leave ? tensors_reserve(into, tensor_name, dtype, type.ndim, type.dims, &t)
+                  : weft_tensors_add(into, tensor_name, dtype, type.ndim, type.dims, &t));
+    return may_leave && is_left(&type, nbytes) ? NULL : read_elements(source, &type, nbytes, t, allocator);
+}
+
+weft_status npy_read(byte_source *source, weft_tensors *into, const char *tensor_name, const weft_program *program) {
+    return read_tensor(source, into, tensor_name, program, false);
 }
 
 weft_status npy_describe(byte_source *source, weft_tensors *into, const char *tensor_name,
                          const weft_program *program) {
-    const weft_allocator *allocator = &into->context->allocator;
-    npy_type type = {0};
-    uint64_t used;
-    size_t nbytes;
-    weft_tensor *t;
-    TRY(read_type(source, allocator, tensor_name, &type, &used, &nbytes));
-    TRY(tensors_reserve(into, tensor_name, dtype_for(&type, tensor_name, program), type.ndim, type.dims, &t));
-    return is_left(&type, nbytes) ? NULL : read_elements(source, &type, nbytes, t, allocator);
+    return read_tensor(source, into, tensor_name, program, true);
 }
 
 weft_status npy_is_left(byte_source *source, const weft_tensors *tensors, bool *out_left, uint64_t *out_used) {

@@ -96,22 +96,23 @@ static weft_status describe(weft_tensor *t, const char *tensor_name, weft_dtype 
     return NULL;
 }
 
-weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
-                             const int64_t *dims, weft_tensor **out_tensor) {
+static weft_status add_tensor(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                              const int64_t *dims, bool clears, weft_tensor **out_tensor) {
     weft_tensor t;
     TRY(describe(&t, tensor_name, dtype, ndim, dims));
-    TRY(put_tensor(tensors, tensor_name, &t, NULL, true));
+    TRY(put_tensor(tensors, tensor_name, &t, NULL, clears));
     *out_tensor = &tensors->items[find_tensor(tensors, tensor_name).item];
     return NULL;
 }
 
+weft_status weft_tensors_add(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
+                             const int64_t *dims, weft_tensor **out_tensor) {
+    return add_tensor(tensors, tensor_name, dtype, ndim, dims, true, out_tensor);
+}
+
 weft_status tensors_reserve(weft_tensors *tensors, const char *tensor_name, weft_dtype dtype, size_t ndim,
                             const int64_t *dims, weft_tensor **out_tensor) {
-    weft_tensor t;
-    TRY(describe(&t, tensor_name, dtype, ndim, dims));
-    TRY(put_tensor(tensors, tensor_name, &t, NULL, false));
-    *out_tensor = &tensors->items[find_tensor(tensors, tensor_name).item];
-    return NULL;
+    return add_tensor(tensors, tensor_name, dtype, ndim, dims, false, out_tensor);
 }
 
 /* Of complex numbers that of their parts. */

@@ -325,28 +325,20 @@ static weft_status make_scatter(chunk_plan *p, arena *a) {
 
 static weft_status make_reduce(chunk_plan *p, arena *a) {
     for (int32_t c = 0, multiplied, at; c < p->nsub; c++) {
-        TRY(add(p, a,
-                &(chunk_step){.action = CHUNK_MULTIPLY,
-                              .stream = CHUNK_COMPUTE,
-                              .from = CHUNK_OWN,
-                              .to = CHUNK_RESULTS,
-                              .chunk = c,
-                              .peer = -1,
-                              .lane = -1,
-                              .from_buffer = c,
-                              .buffer = c},
-                &multiplied));
-        TRY(add(p, a,
-                &(chunk_step){.action = CHUNK_REDUCE,
-                              .stream = CHUNK_SENDS,
-                              .from = CHUNK_RESULTS,
-                              .to = CHUNK_RESULTS,
-                              .chunk = c,
-                              .peer = -1,
-                              .lane = -1,
-                              .from_buffer = c,
-                              .buffer = c},
-                &at));
+        chunk_step s = {.action = CHUNK_MULTIPLY,
+                        .stream = CHUNK_COMPUTE,
+                        .from = CHUNK_OWN,
+                        .to = CHUNK_RESULTS,
+                        .chunk = c,
+                        .peer = -1,
+                        .lane = -1,
+                        .from_buffer = c,
+                        .buffer = c};
+        TRY(add(p, a, &s, &multiplied));
+        s.action = CHUNK_REDUCE;
+        s.stream = CHUNK_SENDS;
+        s.from = CHUNK_RESULTS;
+        TRY(add(p, a, &s, &at));
         wait_for(p, at, multiplied);
     }
     return NULL;

@@ -48,15 +48,11 @@ weft_status term_unknown(terms *t, const char *label, uint32_t *out) {
 
 /* --- shapes ------------------------------------------------------------------------------------------------------- */
 
-static uint32_t without_shape(const terms *t, uint32_t id) {
-    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
-}
-
 weft_status term_reshape(terms *t, value x, size_t ndim, const int64_t *dims, value *out) {
     int64_t own[WEFT_MAX_RANK];
     if (ndim > WEFT_MAX_RANK) return weft_status_create(WEFT_LIMIT, "proof", "a shape of %zu extents", ndim);
     if (ndim) memcpy(own, dims, ndim * sizeof *own);
-    x.term = without_shape(t, x.term);
+    x.term = term_without_shape(t, x.term);
     size_t n;
     const int64_t *there = term_dims(t, x.term, &n);
     *out = x;
@@ -92,7 +88,7 @@ static bool joins(const pieces *p, value x, int64_t offset) {
 }
 
 static weft_status add_piece(pieces *p, value x, int64_t offset, int64_t numel) {
-    x.term = without_shape(p->t, x.term);
+    x.term = term_without_shape(p->t, x.term);
     if (joins(p, x, offset)) {
         value *last = &p->args[p->count - 1];
         const int64_t *a = term_head(p->t, last->term)->ints;
@@ -100,7 +96,7 @@ static weft_status add_piece(pieces *p, value x, int64_t offset, int64_t numel) 
         value whole = {term_args(p->t, x.term)[0].term, x.factor};
         p->ranges[2 * p->count - 1] += numel;
         TRY(term_part(p->t, whole, from, sum, last));
-        last->term = without_shape(p->t, last->term); /* all of it */
+        last->term = term_without_shape(p->t, last->term); /* all of it */
         return NULL;
     }
     p->args[p->count] = x;
@@ -112,7 +108,7 @@ static weft_status add_piece(pieces *p, value x, int64_t offset, int64_t numel) 
 
 static weft_status add_pieces_of(pieces *p, value x, int64_t offset, int64_t numel) {
     terms *t = p->t;
-    x.term = without_shape(t, x.term);
+    x.term = term_without_shape(t, x.term);
     const head *h = term_head(t, x.term);
     if (h->kind != HEAD_FLAT || h->total != numel || x.factor != FACTOR_ONE) return add_piece(p, x, offset, numel);
     size_t n = t->items[x.term].nargs;
@@ -126,7 +122,7 @@ static weft_status add_pieces_of(pieces *p, value x, int64_t offset, int64_t num
 static size_t count_pieces(const terms *t, const value *args, size_t nargs) {
     size_t n = 0;
     for (size_t i = 0; i < nargs; i++) {
-        uint32_t id = without_shape(t, args[i].term);
+        uint32_t id = term_without_shape(t, args[i].term);
         n += term_is(t, id, HEAD_FLAT) ? t->items[id].nargs : 1;
     }
     return n;
@@ -228,7 +224,7 @@ done:
 }
 
 weft_status term_part(terms *t, value x, int64_t offset, int64_t numel, value *out) {
-    x.term = without_shape(t, x.term);
+    x.term = term_without_shape(t, x.term);
     const head *h = term_head(t, x.term);
     int64_t all = term_numel(t, x.term);
     if (offset == 0 && all == numel && all >= 0) return term_reshape(t, x, 1, &numel, out);
@@ -322,7 +318,7 @@ static uint32_t counted_flag(const terms *t, value x) {
 
 weft_status term_cast(terms *t, value x, int32_t dtype, value *out) {
     int32_t from = t->items[x.term].dtype;
-    uint32_t under = without_shape(t, x.term);
+    uint32_t under = term_without_shape(t, x.term);
     *out = x;
     if (from == dtype && from != WEFT_DTYPE_NONE) return NULL;
     if (dtype == WEFT_BOOL && x.factor == FACTOR_ONE && counted_flag(t, x) != TERM_NONE)

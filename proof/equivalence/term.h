@@ -118,6 +118,10 @@ static inline value value_of(uint32_t id) {
 /* The extents of a term's value, *out_ndim of them; NULL: not known, or some are -1. */
 const int64_t *term_dims(const terms *t, uint32_t id, size_t *out_ndim);
 int64_t term_numel(const terms *t, uint32_t id); /* -1: not known */
+/* What a reshape is of; anything else is itself. */
+static inline uint32_t term_without_shape(const terms *t, uint32_t id) {
+    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
+}
 
 /* --- heads: fill in the struct but for `key`, write what tells it apart to t->key, finish ------------------------- */
 buffer *head_begin(terms *t, head_kind kind);

@@ -8,10 +8,6 @@
 
 enum { MOST_COLUMNS = 4096 };
 
-static uint32_t without_shape(const terms *t, uint32_t id) {
-    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
-}
-
 /* The op that makes the value, if it has that many arguments; NULL: none does. */
 static const head *maker(const terms *t, uint32_t id, size_t nargs, uint32_t *out_op) {
     if (!term_is(t, id, HEAD_OUT)) return NULL;
@@ -117,7 +113,7 @@ static bool find_turned(const terms *t, uint32_t op, value *out) {
 
 /* The next row, from `from` on, at which the matrix is cut; -1: it is cut within one. */
 static int64_t next_row(const terms *t, value matrix, int64_t width, int64_t from, int64_t rows) {
-    const head *h = term_head(t, without_shape(t, matrix.term));
+    const head *h = term_head(t, term_without_shape(t, matrix.term));
     for (uint32_t i = 0; h->kind == HEAD_FLAT && i < h->nints; i += 2) {
         if (h->ints[i] % width) return -1;
         if (h->ints[i] / width > from) return h->ints[i] / width;
@@ -176,7 +172,7 @@ weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) 
     if (extents[0] <= 0 || extents[1] <= 0 || extents[2] <= 0 || extents[2] > MOST_COLUMNS) return NULL;
     if (term_numel(t, x.term) != extents[0] * extents[1]) return NULL;
     uint32_t join;
-    if (!turns_left && joined_columns(t, without_shape(t, x.term), extents[1], &join))
+    if (!turns_left && joined_columns(t, term_without_shape(t, x.term), extents[1], &join))
         return sum_of_columns(t, id, op, join, extents, out);
     return !turns_right && find_turned(t, op, &left) ? sum_of_rows(t, id, left, b, extents, out) : NULL;
 }

@@ -10,10 +10,6 @@
 
 enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
 
-static uint32_t without_shape(const terms *t, uint32_t id) {
-    return term_is(t, id, HEAD_RESHAPE) ? term_args(t, id)[0].term : id;
-}
-
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 typedef struct product {
@@ -70,7 +66,7 @@ done:
 
 static weft_status product_of(const product *p, value x, int64_t rows, value *out) {
     terms *t = p->t;
-    uint32_t base = without_shape(t, x.term);
+    uint32_t base = term_without_shape(t, x.term);
     const head *h = term_head(t, base);
     if (h->kind == HEAD_FLAT && h->total == rows * p->k && are_whole_rows(h, p->k))
         return product_of_list(p, base, out);
@@ -269,7 +265,7 @@ weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
 static int64_t next_cut(const terms *t, const value *args, size_t nargs, int64_t from, int64_t total) {
     int64_t next = total;
     for (size_t i = 0; i < nargs; i++) {
-        const head *h = term_head(t, without_shape(t, args[i].term));
+        const head *h = term_head(t, term_without_shape(t, args[i].term));
         for (uint32_t k = 0; h->kind == HEAD_FLAT && k < h->nints; k += 2) {
             int64_t end = h->ints[k] + h->ints[k + 1];
             if (h->ints[k] > from && h->ints[k] < next) next = h->ints[k];
@@ -281,14 +277,14 @@ static int64_t next_cut(const terms *t, const value *args, size_t nargs, int64_t
 
 /* Slices of one range of values of one size are a slice of the sum. */
 static bool are_slices_alike(const terms *t, const value *args, size_t nargs) {
-    const head *first = term_head(t, without_shape(t, args[0].term));
+    const head *first = term_head(t, term_without_shape(t, args[0].term));
     for (size_t i = 0; i < nargs; i++) {
-        uint32_t id = without_shape(t, args[i].term);
+        uint32_t id = term_without_shape(t, args[i].term);
         const head *h = term_head(t, id);
         if (h->kind != HEAD_PART || h->ints[0] < 0 || h->ints[0] != first->ints[0] || h->ints[1] != first->ints[1])
             return false;
         int64_t all = term_numel(t, term_args(t, id)[0].term);
-        if (all < 0 || all != term_numel(t, term_args(t, without_shape(t, args[0].term))[0].term)) return false;
+        if (all < 0 || all != term_numel(t, term_args(t, term_without_shape(t, args[0].term))[0].term)) return false;
     }
     return true;
 }
@@ -297,9 +293,9 @@ static weft_status sum_flat(terms *t, const value *args, size_t nargs, int32_t d
 
 static weft_status sum_slices(terms *t, const value *args, size_t nargs, int32_t dtype, value *out) {
     value whole[MOST_TOGETHER], sum;
-    uint32_t first = without_shape(t, args[0].term);
+    uint32_t first = term_without_shape(t, args[0].term);
     int64_t offset = term_head(t, first)->ints[0], numel = term_head(t, first)->ints[1];
-    for (size_t i = 0; i < nargs; i++) whole[i] = term_args(t, without_shape(t, args[i].term))[0];
+    for (size_t i = 0; i < nargs; i++) whole[i] = term_args(t, term_without_shape(t, args[i].term))[0];
     TRY(sum_flat(t, whole, nargs, dtype, term_numel(t, whole[0].term), &sum));
     return term_part(t, sum, offset, numel, out);
 }
@@ -309,7 +305,7 @@ static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
     size_t count = 0, most = 1;
-    for (size_t i = 0; i < nargs; i++) most += 2 * t->items[without_shape(t, args[i].term)].nargs;
+    for (size_t i = 0; i < nargs; i++) most += 2 * t->items[term_without_shape(t, args[i].term)].nargs;
     value *sums = ARENA_ARRAY(&memory, value, most), parts[MOST_TOGETHER];
     int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * most);
     if (!sums || !ranges) TRY_DONE(base_out_of_memory());

@@ -2,6 +2,7 @@
 #include "executor/devices/cuda/attrs.h"
 #include "executor/devices/cuda/kernels/args.h"
 #include "executor/devices/cuda/launch.h"
+#include "executor/kernels/layout.h"
 
 typedef struct update_state {
     update_args rule; /* without addresses */
@@ -81,10 +82,6 @@ static weft_status prepare_adamw(kernel_prepare *p) {
     return prepare_adams(p, decays ? attr_float(p->op, "coeff", 0.01) * attr_float(p->op, "lr_ratio", 1) : 0);
 }
 
-static float *data_of(const tensor *t) {
-    return t ? t->data : NULL;
-}
-
 static weft_status launch_adam(const cuda_launch *l) {
     const kernel_call *c = l->call;
     update_args a = ((const update_state *)c->state)->rule;
@@ -98,8 +95,8 @@ static weft_status launch_adam(const cuda_launch *l) {
     a.param_out = arg_out(c, 0)->data;
     a.moment_out = arg_out(c, 1)->data;
     a.second_out = arg_out(c, 2)->data;
-    a.pow1_out = data_of(arg_out(c, 3));
-    a.pow2_out = data_of(arg_out(c, 4));
+    a.pow1_out = data_or_null(arg_out(c, 3));
+    a.pow2_out = data_or_null(arg_out(c, 4));
     a.step = c->workspace;
     a.nitems = 1;
     TRY(cuda_start_items(l, CUDA_KERNEL_adam_begin, 1, &a));

@@ -2,6 +2,7 @@
 #include "executor/devices/cuda/attrs.h"
 #include "executor/devices/cuda/kernels/args.h"
 #include "executor/devices/cuda/launch.h"
+#include "executor/kernels/layout.h"
 
 /* --- softmax ------------------------------------------------------------------------------------------------------ */
 
@@ -100,10 +101,6 @@ typedef struct norm_state {
     float epsilon;
 } norm_state;
 
-static void *data_of(const tensor *t) {
-    return t ? t->data : NULL;
-}
-
 static weft_status prepare_norm(kernel_prepare *p) {
     norm_state *s = KERNEL_STATE(p, norm_state);
     if (!s) return base_out_of_memory();
@@ -120,11 +117,11 @@ static weft_status launch_norm(const cuda_launch *l) {
     const norm_state *s = c->state;
     norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
     a.x = arg_in(c, 0)->data;
-    a.scale = data_of(arg_in(c, 1));
-    a.bias = data_of(arg_in(c, 2));
+    a.scale = data_or_null(arg_in(c, 1));
+    a.bias = data_or_null(arg_in(c, 2));
     a.out = arg_out(c, 0)->data;
-    a.mean = data_of(arg_out(c, 1));
-    a.variance = data_of(arg_out(c, 2));
+    a.mean = data_or_null(arg_out(c, 1));
+    a.variance = data_or_null(arg_out(c, 2));
     return cuda_start(l, CUDA_KERNEL_layer_norm_rows, s->nrows, &a);
 }
 
@@ -133,13 +130,13 @@ static weft_status launch_norm_grad(const cuda_launch *l) {
     const norm_state *s = c->state;
     norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
     a.x = arg_in(c, 0)->data;
-    a.scale = data_of(arg_in(c, 1));
+    a.scale = data_or_null(arg_in(c, 1));
     a.mean = arg_in(c, 3)->data;
     a.variance = arg_in(c, 4)->data;
     a.dy = arg_in(c, 5)->data;
-    a.out = data_of(arg_out(c, 0));
-    a.dscale = data_of(arg_out(c, 1));
-    a.dbias = data_of(arg_out(c, 2));
+    a.out = data_or_null(arg_out(c, 0));
+    a.dscale = data_or_null(arg_out(c, 1));
+    a.dbias = data_or_null(arg_out(c, 2));
     if (a.dscale || a.dbias) TRY(cuda_start_items(l, CUDA_KERNEL_layer_norm_grad_columns, s->width, &a));
     return a.out ? cuda_start(l, CUDA_KERNEL_layer_norm_grad_rows, s->nrows, &a) : NULL;
 }
