@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -235,9 +235,10 @@ typedef struct watch {
     const cli_args *args;
     const weft_flights *flights;
     int nprocesses;
-    struct pollfd *processes; /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
-    double failed_at;         /* the first failure; 0: none */
-    bool has_died;            /* it was a death */
+    int *processes;   /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
+    int deaths;       /* the epoll of all handles: it tells of deaths in their order, as poll does not */
+    double failed_at; /* the first failure; 0: none */
+    bool has_died;    /* it was a death */
 } watch;
 
 static double now(void) {
@@ -257,13 +258,19 @@ static char state_of(long pid) {
     return state;
 }
 
+static void watch_process(watch *w, int index, long pid) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)index};
+    w->processes[index] = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
+    if (w->processes[index] >= 0) epoll_ctl(w->deaths, EPOLL_CTL_ADD, w->processes[index], &event);
+}
+
 static void find_processes(watch *w) {
     char host[64] = "";
     weft_flight f;
     gethostname(host, sizeof host - 1);
     for (int i = 0; i < w->nprocesses; i++)
-        if (w->processes[i].fd == -1 && weft_flights_get(w->flights, i, &f) && strcmp(f.host, host) == 0)
-            w->processes[i].fd = (int)syscall(SYS_pidfd_open, (pid_t)f.pid, 0U);
+        if (w->processes[i] == -1 && weft_flights_get(w->flights, i, &f) && strcmp(f.host, host) == 0)
+            watch_process(w, i, f.pid);
 }
 
 static void say(const watch *w, int index, const weft_flight *f, const char *what) {
@@ -275,32 +282,45 @@ static void say(const watch *w, int index, const weft_flight *f, const char *wha
 static void look_for_stopped(const watch *w) {
     weft_flight f;
     for (int i = 0; i < w->nprocesses; i++)
-        if (w->processes[i].fd >= 0 && weft_flights_get(w->flights, i, &f) && state_of(f.pid) == 'T')
+        if (w->processes[i] >= 0 && weft_flights_get(w->flights, i, &f) && state_of(f.pid) == 'T')
             say(w, i, &f, "is stopped");
 }
 
-/* Processes that have gone, or have failed. The first one to die is named; those after it mpirun ends. */
-static void look_at_processes(watch *w) {
+/* One has gone. The first one to die is named; those after it mpirun ends. */
+static void look_at_gone(watch *w, int index) {
+    weft_flight f;
+    if (weft_flights_get(w->flights, index, &f) && !f.has_left && !w->failed_at) {
+        say(w, index, &f, "has died");
+        w->failed_at = now();
+        w->has_died = true;
+    }
+    close(w->processes[index]);
+    w->processes[index] = -2;
+}
+
+static void look_at_failed(watch *w) {
     weft_flight f;
     for (int i = 0; i < w->nprocesses && !w->failed_at; i++) {
-        if (w->processes[i].fd < 0 || !weft_flights_get(w->flights, i, &f)) continue;
-        bool is_gone = w->processes[i].revents != 0, has_died = is_gone && !f.has_left;
-        if (has_died) say(w, i, &f, "has died");
-        bool has_failed = f.has_left && f.exit_status && f.exit_status < 128; /* else by a signal, in good order */
-        if (has_failed) look_for_stopped(w);
-        if (has_died || has_failed) w->failed_at = now();
-        w->has_died = w->has_died || has_died;
-        if (!is_gone) continue;
-        close(w->processes[i].fd);
-        w->processes[i].fd = -2;
+        if (w->processes[i] == -1 || !weft_flights_get(w->flights, i, &f)) continue;
+        if (!f.has_left || !f.exit_status || f.exit_status >= 128) continue; /* 128: by a signal, in good order */
+        look_for_stopped(w);
+        w->failed_at = now();
     }
+}
+
+static void look_at_processes(watch *w, bool is_last) {
+    struct epoll_event events[16];
+    int n = epoll_wait(w->deaths, events, sizeof events / sizeof *events, is_last ? 0 : 50);
+    for (int i = 0; i < n; i++)
+        if (events[i].data.u32 < (uint32_t)w->nprocesses) look_at_gone(w, (int)events[i].data.u32);
+    look_at_failed(w);
 }
 
 static void kill_all(const watch *w) {
     weft_flight f;
     for (int i = 0; i < w->nprocesses; i++)
-        if (w->processes[i].fd >= 0 && weft_flights_get(w->flights, i, &f))
-            syscall(SYS_pidfd_send_signal, w->processes[i].fd, SIGKILL, NULL, 0U);
+        if (w->processes[i] >= 0 && weft_flights_get(w->flights, i, &f))
+            syscall(SYS_pidfd_send_signal, w->processes[i], SIGKILL, NULL, 0U);
 }
 
 /* mpirun stays as long as it can: it takes away what it has made. Hydra, which was told to leave the others alone, is
@@ -345,20 +365,20 @@ static void remove_half_written(const watch *w, int index) {
 
 static int wait_for_all(watch *w) {
     int status = 0, own = w->nprocesses;
-    for (int i = 0; i < w->nprocesses; i++) w->processes[i] = (struct pollfd){.fd = -1, .events = POLLIN};
-    w->processes[own] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, (pid_t)child, 0U), .events = POLLIN};
-    for (;;) {
-        find_processes(w);
-        (void)poll(w->processes, (nfds_t)w->nprocesses + 1, 50);
-        look_at_processes(w);
+    bool has_ended = false;
+    for (int i = 0; i < w->nprocesses; i++) w->processes[i] = -1;
+    watch_process(w, own, child);
+    while (!has_ended) { /* who died before mpirun ended is looked at behind its end */
         pid_t ended = waitpid((pid_t)child, &status, WNOHANG);
-        if (ended == (pid_t)child || (ended < 0 && errno != EINTR)) break;
-        if (w->failed_at) end_others(w);
+        has_ended = ended == (pid_t)child || (ended < 0 && errno != EINTR);
+        find_processes(w);
+        look_at_processes(w, has_ended);
+        if (w->failed_at && !has_ended) end_others(w);
     }
     kill_all(w); /* whoever mpirun has left */
     for (int i = 0; i < w->nprocesses && w->failed_at > 0; i++) remove_half_written(w, i);
     for (int i = 0; i <= own; i++)
-        if (w->processes[i].fd >= 0) close(w->processes[i].fd);
+        if (w->processes[i] >= 0) close(w->processes[i]);
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -388,15 +408,17 @@ static weft_status start(const words *w, const weft_flights *flights) {
 int launch(const cli_args *args, int nprocesses) {
     words w = {.items = NULL};
     weft_flights *flights = NULL;
-    watch all = {.args = args, .nprocesses = nprocesses};
+    watch all = {.args = args, .nprocesses = nprocesses, .deaths = epoll_create1(EPOLL_CLOEXEC)};
     all.processes = calloc((size_t)nprocesses + 1, sizeof *all.processes);
     weft_status status = all.processes ? make_words(&w, args, nprocesses) : cli_no_memory();
+    if (!status && all.deaths < 0) status = weft_status_create(WEFT_IO, NULL, "--launch: epoll: %s", strerror(errno));
     if (!status) status = weft_flights_create(nprocesses, &flights);
     if (!status) status = start(&w, flights);
     all.flights = flights;
     int result = status ? cli_fail(args, status) : wait_for_all(&all);
     weft_flights_destroy(flights);
     words_fini(&w);
+    if (all.deaths >= 0) close(all.deaths);
     free(all.processes);
     return result;
 }

@@ -20,7 +20,7 @@ sweep() { # KILLS SEED PROGRAM...
 }
 mkdir "$folder/sweep"
 if [ -z "${WEFT_LONG_TESTS:-}" ]; then
-    sweep 4 "$(date +%j)" "$case/rank0.pdmodel" "$case/rank1.pdmodel"
+    sweep 4 1 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
 else
     sweep every 0 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
     sweep 250 1 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
