@@ -1,5 +1,6 @@
 /* show_picture.c: a picture of a program's block 0, in the language of Graphviz: a box an op, an arrow from the op that
- * writes a value to each that reads it, dashed where a stream waits for an event. dot, where it is there, makes SVG. */
+ * writes a value to each that reads it. It is dashed where a stream waits for an event. dot, where it is there, makes
+ * SVG. */
 #include <errno.h>
 #include <search.h>
 #include <signal.h>

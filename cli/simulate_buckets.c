@@ -1,5 +1,5 @@
-/* simulate_buckets.c: weft simulate --buckets: a program whose gradients are reduced one by one, in buckets of 25 MB
- * (the first of 1 MB, as PyTorch's), and in planned ones, on the same clock. */
+/* simulate_buckets.c: weft simulate --buckets: a program whose gradients are reduced one by one, in buckets of 25 MB,
+ * and in planned ones, on the same clock. The first bucket has 1 MB, as PyTorch's. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A small GPT that Paddle recorded, made data-parallel over 4 ranks, optimized, trained for 10 steps on threads of this
-# process, and compared with the losses that Paddle computed. Leaves a timeline that a browser or Perfetto opens.
+# A small GPT that Paddle recorded, made data-parallel over 4 ranks and optimized. It is trained for 10 steps on threads of this process,
+# and compared with the losses that Paddle computed. Leaves a timeline that a browser or Perfetto opens.
 set -eu
 cd "$(dirname "$0")/.."
 weft=${WEFT:-build/release/weft}

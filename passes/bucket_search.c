@@ -41,8 +41,8 @@ typedef struct search {
 
 /* --- bounds ------------------------------------------------------------------------------------------------------- */
 
-/* Whether nobody gains by splitting: so it is where a price is a part for each message and one for each byte, or a
- * table in which a byte never takes more in a larger collective; and where no item is cheaper alone than so. */
+/* Whether nobody gains by splitting: so it is where a price is a part for each message and one for each byte. So it is
+ * in a table in which a byte never takes more in a larger collective; and where no item is cheaper alone than so. */
 static bool one_is_best(const chain *c) {
     const bucket_kind *kind = c->kind;
     for (size_t i = 0; i < kind->ncurves; i++) {

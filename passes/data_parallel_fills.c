@@ -1,7 +1,7 @@
-/* data_parallel_fills.c: constants as long as the batch. Where a program has a batch of fixed rows, its users write zeros or
- * ones for each row: the first state of a recurrent net, labels of a discriminator. Such a constant is one number all over,
- * so any part of it is right, and where it meets a rank's rows the rank makes it as long as these. A constant of several
- * numbers (assign_value) has its own for each row, and is refused. */
+/* data_parallel_fills.c: constants as long as the batch. Where a program has a batch of fixed rows, its users write
+ * zeros or ones for each row: the first state of a recurrent net, labels of a discriminator. Such a constant is one
+ * number all over, so any part of it is right. Where it meets a rank's rows the rank makes it as long as these. A
+ * constant of several numbers (assign_value) has its own for each row, and is refused. */
 #include "passes/certificate.h"
 #include "passes/data_parallel.h"
 #include "program/grow.h"

@@ -1,9 +1,9 @@
 /* data_parallel_uneven.c: uneven: pad. Ranks have different numbers of rows where these do not divide a batch: the first
  * have one more.
  *
- * With b rows on a rank and B in the batch, the gradient of the batch's mean is the sum of b / B times that of a rank's
- * mean. So each gradient is multiplied by n b / B before the ranks' are averaged. B is the sum of b over ranks, once a
- * step; where parts are equal the weight is 1 and changes no bit. Losses that are sums need no weights. What is read of a
+ * A rank has b rows of the batch's B. The gradient of the batch's mean is the sum of b / B times that of a rank's mean.
+ * So each gradient is multiplied by n b / B before the ranks' are averaged. B is the sum of b over ranks, once a step;
+ * where parts are equal the weight is 1 and changes no bit. Losses that are sums need no weights. What is read of a
  * rank's mean loss is weighted too, so that the mean over ranks is the batch's. */
 #include "passes/data_parallel.h"
 

@@ -2,8 +2,8 @@
  *
  * A ring of g groups of m ranks sums a tensor in 2 (g m - 1) messages, each as slow as the slowest link. Where a
  * group's links are faster than those between groups, three collectives are: the tensor's parts are summed inside the
- * group, each rank sums its part with the ranks of its place in the other groups, and the group gathers the parts. Then
- * 1/m of the tensor goes between groups, on each rank's own link. Groups are neighbours in rank numbers, as in a
+ * group. Each rank then sums its part with the ranks of its place in the other groups, and the group gathers the parts.
+ * Then 1/m of the tensor goes between groups, on each rank's own link. Groups are neighbours in rank numbers, as in a
  * cluster file.
  *
  * The order of a sum follows from the program: inside a group in ring order, then over the groups. So it has the same

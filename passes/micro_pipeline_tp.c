@@ -1,5 +1,5 @@
-/* micro_pipeline_tp: a gather and the products of its rows, a product and the scatter of its sums, cut up so that rows
- * are sent while others are multiplied; or marked as one for a device that does so itself.
+/* micro_pipeline_tp: a gather and the products of its rows, or a product and the scatter of its sums. Both are cut up,
+ * so that rows are sent while others are multiplied; or marked as one for a device that does so itself.
  *
  * Matches, places, asks the guard, then edits. Each collective that could be one gets a line: taken, or left and why.
  * Sources: Wang et al. 2023 (ASPLOS), pytorch.md 4, micropipe.md. */

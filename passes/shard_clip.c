@@ -1,5 +1,5 @@
 /* What else shard_updates cuts where gradients are clipped by their global norm: between a gradient's sum and its
- * update stand squared_l2_norm and a product with one number. Each rank's part has a sum of squares of its own, and all
+ * update stand squared_l2_norm and a product with one number. Each rank's part has a sum of squares of its own. All
  * ranks' are added up, together for all gradients, before the first is read: that adds squares up in another order than
  * a whole gradient's norm does. */
 #include "passes/shard_updates.h"

@@ -1,7 +1,7 @@
 /* shard_updates: each rank updates a part of the parameters and keeps that part of the optimizer's state alone (ZeRO 1,
  * Rajbhandari et al. 2020, arXiv:1910.02054).
  *
- * Where a gradient is all-reduced for one optimizer op, it is reduce-scattered, the op updates its rank's rows, and the
+ * Where a gradient is all-reduced for one optimizer op, it is reduce-scattered, and the op updates its rank's rows. The
  * parameter's rows are gathered before its first reader in the next step. State lies by rows then: parameters and
  * moments have a placement on a mesh of the ring's ranks, by which files of whole tensors are cut and joined. What a
  * gradient sends is what its all-reduce sent, since an all-reduce is both halves; the sums are in the same order. The

@@ -3,8 +3,8 @@
  * For every alias class that a sync touches, its accesses are walked in program order. The last read and the last write
  * on each stream are remembered. An access must come after the last conflicting one on every other stream; where either
  * of the two is part of a sync, that is a need. Then the ops are swept in program order: of an op's needs the latest of
- * each stream stays. It stays only if the op's stream has not waited for that or a later one (streams run in order, so
- * the later covers the earlier). That leaves one wait per stream and event. Nothing is needed at the end of the block:
+ * each stream stays. It stays only if the op's stream has not waited for that or a later one. Streams run in order, so
+ * the later covers the earlier. That leaves one wait per stream and event. Nothing is needed at the end of the block:
  * an executor ends a step only when all streams are idle.
  *
  * Our events are named grad_sync/<n>, numbered in the order of the ops that record them. Running this again first takes

@@ -178,8 +178,8 @@ void plan_given_needs(const plan_builder *b, size_t i, int32_t *need);
 /* ranges.c: the last accesses to each byte range of each root, by stream. */
 typedef struct plan_ranges plan_ranges;
 WEFT_MUST_USE weft_status plan_ranges_create(plan_builder *b, plan_ranges **out_ranges);
-/* need[s] = the number of instructions of stream s after which all accesses that conflict with this one are done, where
- * that is more than what need[s] holds. */
+/* need[s] becomes the number of instructions of stream s after which all accesses that conflict with this one are done.
+ * It never becomes less than it was. */
 void plan_ranges_conflicts(const plan_ranges *r, plan_access access, int32_t *need);
 void plan_ranges_record(plan_ranges *r, plan_access access, int32_t stream, int32_t count);
 

@@ -4,7 +4,7 @@
  * A collective takes the messages of a ring: each of n members sends the next one an n-th of the largest side n - 1
  * times, for an all-reduce twice (reduce-scatter and all-gather: Patarasuk and Yuan 2009). All send at once, so a
  * message takes as long as the slowest link between neighbours. Nothing contends: streams do not slow one another down,
- * nor do rings. Where a link is a ring or a switch a message takes its seconds at each hop, and the messages of an
+ * nor do rings. Where a link is a ring or a switch a message takes its seconds at each hop. The messages of an
  * all-to-all share the links (network.h). A send is one message over the link between its two members, from when both
  * have come. */
 #include "plan/cost.h"

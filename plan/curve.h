@@ -4,8 +4,8 @@
 
 #include "plan/nccl.h"
 
-/* A table of measured times says all if there is one; then NCCL's model. Else so many messages one after another, each
- * of one of `parts` of the bytes and as slow as on the slowest link, and what every op takes. */
+/* A table of measured times says all if there is one; then NCCL's model. Else so many messages one after another, and
+ * what every op takes. Each is one of `parts` of the bytes and as slow as on the slowest link. */
 typedef struct plan_curve {
     const weft_cluster_table *table; /* the cluster's */
     nccl_call nccl;                  /* machine NULL: it does not count */

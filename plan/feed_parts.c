@@ -73,8 +73,8 @@ static weft_status check_type(const weft_feeds *feeds, int rank, const weft_var 
 
 enum { KNOWN_MASK = 1024 };
 
-/* The elements of a feed that shapes may depend on: few integers (a shape, an axis, a count) or a small mask, whole on
- * this rank and the same in every step, or such that they decide how often a loop runs. NULL for any other. */
+/* The elements of a feed that shapes may depend on: few integers (a shape, an axis, a count) or a small mask. They are
+ * whole on this rank and the same in every step, or decide how often a loop runs. NULL for any other. */
 static weft_status known_values(weft_feeds *feeds, const feed_value *f, const weft_tensor *fed, const slice *part,
                                 const int64_t **out) {
     *out = NULL;

@@ -1,9 +1,9 @@
 /* memory.c: where each buffer lies.
  *
- * What lives across steps lies one after another in the persistent space. A temporary buffer A may be followed in its
- * place by B only if every access of A happens before every access of B (by the clocks of hazards.c). So sharing memory
- * adds no wait and takes away no overlap. Buffers become blocks; place_online.c gives each a place, place_orders.c
- * looks for a denser layout where there may be one.
+ * What lives across steps lies one after another in the persistent space. A buffer B may follow a temporary buffer A in
+ * its place only if every access of A happens before every access of B (hazards.c). So sharing memory adds no wait and
+ * takes away no overlap. Buffers become blocks; place_online.c gives each a place, place_orders.c looks for a denser
+ * layout where there may be one.
  *
  * Before that, an output may take over the buffer of the input that its schema names. That input must be as large and
  * die there, and neither may be a bucket's or a part of something: the two become one block with the accesses of both.

@@ -81,8 +81,8 @@ static event take_event(play *p) {
     return first;
 }
 
-/* Where a message goes next, and on which lane: a ring has one up and one down for each node, a switch one to it and
- * one from it for each rank, a direct network one for each pair. */
+/* Where a message goes next, and on which lane: a ring has one up and one down for each node. A switch has one to it
+ * and one from it for each rank. A direct network has one for each pair. */
 static uint32_t next_lane(const plan_network *net, const traveller *t, int *out_node) {
     int n = net->nranks, up = (t->to - t->at + n) % n;
     *out_node = t->to;

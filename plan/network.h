@@ -22,7 +22,7 @@ int plan_network_hops(const plan_network *net, int from, int to);
  */
 int64_t plan_network_message_ns(const plan_network *net, const plan_message *message);
 /* All at once, passed on whole: a hop has a link of its own in each direction. It takes one message after another in
- * the order in which they come, the next as soon as the bytes of the one before are on it. When the last one has
+ * the order in which they come. The next goes as soon as the bytes of the one before are on it. When the last one has
  * arrived. Of equal ways round a ring the one upwards is taken. Cost: O(h log h) for h hops of all messages. */
 WEFT_MUST_USE weft_status plan_network_play(const plan_network *net, const plan_message *messages, size_t count,
                                             arena *scratch, int64_t *out_ns);

@@ -1,8 +1,8 @@
 /* op_views.c: outputs that are views of inputs ("Out&X" in the op table: view, slice, getitem, wait_tensor, ...).
  *
  * A view whose elements follow one another in its input is a byte range of it: its value is `view_of` what the input is
- * a view of in the end, at an offset, from the first instruction to the last, and the op is no instruction. Any other
- * one (a transposed matrix, an inner slice) is a buffer of its own, which the op's kernel fills when it runs;
+ * a view of in the end, at an offset. It is so from the first instruction to the last, and the op is no instruction.
+ * Any other one (a transposed matrix, an inner slice) is a buffer of its own, which the op's kernel fills when it runs;
  * copied_views.c sees that nothing can observe the difference.
  *
  * The invariant: values that a view op made have a base that none made, one step away. So the order in which views and

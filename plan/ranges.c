@@ -1,10 +1,10 @@
 /* ranges.c: the last accesses to each byte range of each buffer, by stream.
  *
- * The slices of a buffer cut it into leaves. A segment tree over them keeps, for reads and for writes, the number of
- * instructions of each stream after which all accesses seen so far are done. A stream runs in order and instructions
- * come in program order. So the newest access of a stream stands for all its older ones and nothing is ever taken back.
- * `cover` holds accesses of all of a node's bytes, `below` those of any: a query reads `below` where it ends and
- * `cover` on the way. A buffer without slices is a tree of one leaf. O(nstreams log nleaves) an access. */
+ * The slices of a buffer cut it into leaves. A segment tree over them is kept for reads and for writes. It has the
+ * number of instructions of each stream after which all accesses seen so far are done. A stream runs in order and
+ * instructions come in program order. So the newest access of a stream stands for all its older ones and nothing is
+ * ever taken back. `cover` holds accesses of all of a node's bytes, `below` those of any: a query reads `below` where
+ * it ends and `cover` on the way. A buffer without slices is a tree of one leaf. O(nstreams log nleaves) an access. */
 #include <stdlib.h>
 
 #include "plan/builder.h"

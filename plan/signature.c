@@ -1,8 +1,8 @@
 /* signature.c: what members must agree on in a collective, as a number that can be compared and as text.
  *
  * Attrs count where the op type has them. Of conditions only how many there are: ranks may give theirs other names.
- * What an all_to_all sends differs between members by design, so it is no part of the number: each pair's elements are
- * added on the side that sends and taken off on the one that takes, mixed with who they are, and the sum must be 0. */
+ * What an all_to_all sends differs between members by design, so it is no part of the number: each pair's elements,
+ * mixed with who they are, are added on the side that sends and taken off on the one that takes. The sum must be 0. */
 #include "plan/signature.h"
 
 #include <stdarg.h>

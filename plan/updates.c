@@ -1,6 +1,6 @@
-/* updates.c: an optimizer's update whose gradient would be far away by then runs as soon as the gradient is complete,
- * not behind all of the backward pass: the gradient is still in the cache, as is the parameter that the gradient's op
- * read, and the gradient's memory is free for the next one.
+/* updates.c: an optimizer's update may run as soon as the gradient is complete. It does where the gradient would be out
+ * of the cache behind all of the backward pass: the gradient is still in the cache, as is the parameter that its op
+ * read. The gradient's memory is free for the next one.
  *
  * An update must stay behind the last instruction before it that it conflicts with: that touches a buffer that the
  * update writes, or writes one that it reads. Anywhere from there on every instruction finds in memory what it would

@@ -2,9 +2,9 @@
  *
  * Every op of a block has a label, larger is later, in [0, 2^62). An op put between two others takes the middle of
  * their labels. When there is none left, the smallest aligned range of labels around the place that is sparse enough is
- * labelled anew, evenly; what counts as sparse shrinks with the size of the range, which is what makes an insertion
- * cost O(log n) amortised whatever the order of insertions (Bender, Cole, Demaine, Farach-Colton, Zito: Two simplified
- * algorithms for maintaining order in a list, 2002). Appending never labels anew. */
+ * labelled anew, evenly; what counts as sparse shrinks with the size of the range. So an insertion costs O(log n)
+ * amortised, whatever the order of insertions (Bender, Cole, Demaine, Farach-Colton, Zito: Two simplified algorithms
+ * for maintaining order in a list, 2002). Appending never labels anew. */
 #include "program/ir.h"
 #include "program/uses.h"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# nccl_symbols.sh [VERSION...]: whether releases of NCCL have all functions that the engine opens (executor/comm/nccl/nccl.def),
-# by the wheels of pip, which are fetched into a folder that is removed. Not a part of the tests: it needs a network.
+# nccl_symbols.sh [VERSION...]: whether releases of NCCL have all functions that the engine opens (executor/comm/nccl/nccl.def). It asks
+# the wheels of pip, which it fetches into a folder that it removes. Not a part of the tests: it needs a network.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- cu12:2.19.3 cu13:2.27.7 cu13:2.28.9 cu13:2.31.2

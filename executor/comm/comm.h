@@ -98,10 +98,10 @@ typedef struct comm_ring_engine {
     /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Once there is
      * something, that is said for ever. Never blocks. Any thread. */
     weft_status (*error)(comm_ring *ring);
-    /* Ends what is in flight on the ring, here and at the other members, and waits so long until this member touches no
-     * buffer any more. A status: it still may. The ring is good for nothing after. Any thread. One thread ends the
-     * rings of several ranks one after another, all of a world that is aborted already (comm_world_abort): where an
-     * abort would wait for those of other members, the world's abort begins them all. */
+    /* Ends what is in flight on the ring, here and at the other members. Waits until this member touches no buffer any
+     * more. A status: it still may. The ring is good for nothing after. Any thread. One thread ends the rings of
+     * several ranks one after another, all of a world that is aborted already (comm_world_abort): where an abort would
+     * wait for those of other members, the world's abort begins them all. */
     weft_status (*abort)(comm_ring *ring, double timeout_seconds);
 } comm_ring_engine;
 

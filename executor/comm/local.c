@@ -4,9 +4,9 @@
  * writing each other's buffers directly, and meet again (local_move.c). There are no copies but the ones that the
  * collective is.
  *
- * The invariant: between the two meetings every request of the ring is posted and does not change, and every buffer
- * named in one may be touched by any member; outside of them a member's buffers are its own. What a member writes
- * before a meeting is visible to all after it.
+ * The invariant: between the two meetings every request of the ring is posted and does not change. Any member may then
+ * touch every buffer that is named in one; outside of them a member's buffers are its own. What a member writes before
+ * a meeting is visible to all after it.
  *
  * Members wait for each other without a limit: the executor's watchdog has one. A world that is aborted ends
  * every wait in bounded time. */

@@ -58,8 +58,8 @@ typedef struct weft_cluster {
     /* Measured: before what NCCL's model or links say. For rings of other kinds and sizes these count. */
     weft_cluster_table tables[WEFT_CLUSTER_TABLES];
     size_t ntables;
-    /* So many times as long an instruction of the compute stream takes while a collective of the same rank runs on
-     * another stream, and such a collective while one of its ranks computes; default 1. */
+    /* How many times as long an instruction of the compute stream takes while a collective of the same rank runs on
+     * another stream. The same of such a collective while one of its ranks computes; default 1. */
     double compute_beside_collective, collective_beside_compute;
     /* What instructions were measured to take (weft/profile.h): before flops and bytes. Borrowed; NULL: nothing. */
     const struct weft_profile *profile;

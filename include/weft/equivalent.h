@@ -89,9 +89,9 @@ WEFT_MUST_USE weft_status weft_equivalent_to_serial(const weft_program *serial, 
 
 /* Compares what each rank leaves behind, before and after a change to programs that talk to each other. One program is
  * every rank's, else program i is rank i's; which ranks hold which numbers at the start is the same before and after.
- * The n-th collective on a ring is one for all of its members, and the n-th message of one member to another is what
- * this one receives. So rows that are sent and multiplied in pieces are held against a gather and its product. At most
- * 64 ranks. `options->nranks` counts where both sides are one program; 0: as many as its rings name. */
+ * The n-th collective on a ring is one for all of its members. The n-th message of one member to another is what this
+ * one receives. So rows that are sent and multiplied in pieces are held against a gather and its product. At most 64
+ * ranks. `options->nranks` counts where both sides are one program; 0: as many as its rings name. */
 WEFT_MUST_USE weft_status weft_equivalent_ranks(const weft_program *const *before, size_t nbefore,
                                                 const weft_program *const *after, size_t nafter,
                                                 const weft_equivalence_options *options,

@@ -1,9 +1,10 @@
 /* choice.h: what the files of the pass spmd_choose share.
  *
  * Each op has ways: its factors on mesh axes, or nothing, or sums that pass through. Each var has homes: placements in
- * which its name may lie. A choice takes one way for each op and one home for each var. Its price is what ops take on
- * a rank's parts, and what the steps take from what an op makes to the var's home, and from there to what ops read. A
- * value under one placement is made once for all its readers. Ops and vars of a class are alike and get the same. */
+ * which its name may lie. A choice takes one way for each op and one home for each var. Its price is what ops take on a
+ * rank's parts, and what the steps take between ops. These lead from what an op makes to the var's home, and from there
+ * to what ops read. A value under one placement is made once for all its readers. Ops and vars of a class are alike and
+ * get the same. */
 #ifndef PASSES_CHOICE_CHOICE_H
 #define PASSES_CHOICE_CHOICE_H
 

@@ -1,6 +1,6 @@
-/* choice_axes.c: large programs on meshes of several axes. What lies along the other axes stays, ways and homes of one
- * axis are chosen for, by an integer program as small as that of a mesh of one axis; then those of the next. Each
- * answer is no dearer than the one before, since that is one of its choices. The bound is what ops take at least. */
+/* choice_axes.c: large programs on meshes of several axes. What lies along the other axes stays. Ways and homes of one
+ * axis are chosen by an integer program as small as that of a mesh of one axis; then those of the next. Each answer is
+ * no dearer than the one before, since that is one of its choices. The bound is what ops take at least. */
 #include "passes/choice/choice.h"
 
 enum { MOST_SWEEPS = 4 };

@@ -4,8 +4,8 @@
 
 #include "program/ir.h"
 
-/* Whether the op, of a type without a row in ops.def, is an ATen op that writes none of its arguments and makes no view
- * of them. False of a type that is not in the table. O(rows of the table). */
+/* Whether the op is an ATen op that writes none of its arguments and makes no view of them. Its type has no row in
+ * ops.def. False of a type that is not in the table. O(rows of the table). */
 bool op_is_functional(const weft_op *op);
 
 /* The signature of a target, "(Tensor(a!) self, ...) -> Tensor(a!)"; NULL: it is not in the table. The same cost. */

@@ -2,7 +2,7 @@
  *
  * Most ops of a program have the same attrs as an op before them, byte for byte: layers repeat. Such ops share one
  * list, which is found by the bytes without reading them. (op_set_attr gives an op a list of its own before it
- * changes.) So that finding costs no more than a look, a table holds one list for each low part of a hash; a list that
+ * changes.) A table holds one list for each low part of a hash, so that finding costs no more than a look; a list that
  * was replaced there is read again. */
 #include "program/pdmodel/pdmodel.h"
 

@@ -237,8 +237,8 @@ WEFT_MUST_USE weft_status cert_bind_view(cert_world *w, weft_var *x, weft_var *o
 /* The op at `at` has the attrs, or the slots, of op k before; but for attrs that a claim allows to change. */
 WEFT_MUST_USE weft_status cert_check_attrs(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
 WEFT_MUST_USE weft_status cert_check_slots(cert_checker *c, const weft_op *op, uint32_t at, uint32_t k);
-/* Ops `k` and `other` of the program before have one type, equal attrs but for their place in the text, and read equal
- * values, which are known: then they give the same. */
+/* Ops `k` and `other` of the program before have one type, and equal attrs but for their place in the text. They read
+ * equal values, which are known: then they give the same. */
 bool cert_gives_same(const cert_checker *c, uint32_t k, uint32_t other);
 /* The slot of op that is named like s and has as many arguments; NULL: none. */
 const slot *cert_same_slot(const weft_op *op, bool output, const slot *s);

@@ -225,7 +225,7 @@ static bool lists_first(const weft_op *op, const char *attr, size_t ndim) {
 }
 
 /* A rank's elements are one stretch of the batch's, and stay it; they are rows of what is made if only its first extent
- * differs, and is as many times that of a rank as there are ranks. */
+ * differs. That must be as many times a rank's as there are ranks. */
 static row_state moved(const reading *r) {
     const weft_var *out = weft_op_output(r->op, "Out", 0);
     const weft_var *now = out ? block_find_text(r->c->after.p->blocks[0], out->name->bytes, out->name->nbytes) : NULL;

@@ -1,14 +1,14 @@
 /* lift.c: from what a rank computes to what the serial program computes.
  *
- * The ranks form a grid. Along each of its axes a value of theirs is replicated (the serial value itself), or sharded
- * (the rows of its batch, columns of a weight), or partial: the ranks' values add up to the serial one. What the serial
- * value is follows op by op, as a term over the serial program's inputs; how it is placed along one axis does not
- * depend on the others, as the ranks that differ only there are a program for the rest: an op on the same values gives
- * the same value; what shards a dimension passes through ops that treat its elements each for themselves (lift_dims.c);
- * a sum over a sharded dimension is partial, a mean is partial of n times the mean (lift_shares.c: of unequal parts);
- * what is linear in partial values is partial; collectives add partial values up and join parts (lift_collectives.c).
- * Where ranks run different programs, the n-th collectives of a ring belong together. All else is not known, and names
- * the op where it began. */
+ * The ranks form a grid. Along each of its axes a value of theirs is replicated, sharded or partial. Replicated is the
+ * serial value itself, sharded the rows of its batch or columns of a weight, partial: the ranks' values add up to the
+ * serial one. What the serial value is follows op by op, as a term over the serial program's inputs; how it is placed
+ * along one axis does not depend on the others. The ranks that differ only there are a program for the rest: an op on
+ * the same values gives the same value; what shards a dimension passes through ops that treat its elements each for
+ * themselves (lift_dims.c); a sum over a sharded dimension is partial, a mean is partial of n times the mean
+ * (lift_shares.c: of unequal parts); what is linear in partial values is partial; collectives add partial values up and
+ * join parts (lift_collectives.c). Where ranks run different programs, the n-th collectives of a ring belong together.
+ * All else is not known, and names the op where it began. */
 #include "proof/spmd/lift.h"
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */

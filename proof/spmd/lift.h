@@ -205,8 +205,8 @@ WEFT_MUST_USE weft_status lift_shaped_slice(lifter *l, size_t rank, uint32_t id,
 
 /* lift_table.c. The value of a slot's argument; NULL: it has none. */
 const lifted *lift_argument(const weft_op *op, const lifted *args, const char *slot_text);
-/* The output `id` of an op over these values, as the serial program's op computes it that does the same with all of
- * what ranks have parts of; of *made the term, TERM_NONE: there is none. */
+/* The output `id` of an op over these values. The serial program's op computes it that does the same with all of what
+ * ranks have parts of; of *made the term, TERM_NONE: there is none. */
 typedef struct serial_op {
     const char *type;
     bool (*fits)(const weft_op *serial, const weft_op *own); /* whether its attrs are those that belong to `own` */

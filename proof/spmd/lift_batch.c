@@ -1,6 +1,6 @@
 /* lift_batch.c: a normalisation over the batch of which each rank of a ring has some rows (c_batch_norm), and its
- * gradient. Each adds what its rows give to the sums of all, so each has its rows of the serial program's output, and
- * all of means, variances and gradients of scale and bias. Rows may be of any number. */
+ * gradient. Each adds what its rows give to the sums of all, so each has its rows of the serial program's output. Each
+ * has all of means, variances and gradients of scale and bias. Rows may be of any number. */
 #include "proof/spmd/lift.h"
 
 enum { MOST_ARGS = 16 };

@@ -1,11 +1,11 @@
 /* lift_exchange.c: all-to-all, which shards a value at another dimension.
  *
  * Each rank sends a piece to each: row blocks of one value, or values that were put one after another. Piece j of all
- * ranks, put together by the ring, is what rank j has, so that is told of the serial value of each piece: what is
- * sharded at dimension 0 becomes whole, and what is sharded at another dimension lies one part after the other. What
- * all ranks have then is, rank by rank, the slices of one value along a dimension, if the pieces were that; or else
- * what they have one after another, sharded at dimension 0: always true, if seldom of use. Slices of rows of that are
- * followed rank by rank as well, and boxes that adjoin are one (lift_boxes.c). */
+ * ranks, put together by the ring, is what rank j has. That is told of the serial value of each piece: what is sharded
+ * at dimension 0 becomes whole, and what is sharded at another dimension lies one part after the other. What all ranks
+ * have then is, rank by rank, the slices of one value along a dimension, if the pieces were that; or else what they
+ * have one after another, sharded at dimension 0: always true, if seldom of use. Slices of rows of that are followed
+ * rank by rank as well, and boxes that adjoin are one (lift_boxes.c). */
 #include "proof/spmd/lift.h"
 
 /* Each rank's rows of `x` are one after another in it: no axis shards another dimension. */

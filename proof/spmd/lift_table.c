@@ -3,7 +3,7 @@
  * serial one.
  *
  * The serial op has other attrs, so its head is taken from the serial program: that of any op that does the same, and
- * best of one with the same arguments, if it has such attrs in more than one way. */
+ * best of one with the same arguments. So it is if it has such attrs in more than one way. */
 #include "proof/spmd/lift.h"
 
 typedef struct lookup {

@@ -1,10 +1,10 @@
 /* lift_views.c: parts of what is moved.
  *
  * What a rank holds of a sharded value is a strided view of it (view.c), whose offset grows with the rank's
- * coordinates. So a move of a part is a move of its levels. The value that it is a part of is found again by putting
- * the ranks back in, as the outermost level of one of its dimensions: of which the fewest levels are left. Where that
- * is one level of all elements, it is the value that was moved; where the serial program has a term for the view it is
- * that, and else a term of its own kind. */
+ * coordinates. So a move of a part is a move of its levels. Its whole is found by putting the ranks back in, as the
+ * outermost level of one of its dimensions: of which the fewest levels are left. Where that is one level of all
+ * elements, it is the value that was moved; where the serial program has a term for the view it is that, and else a
+ * term of its own kind. */
 #include "proof/spmd/view.h"
 
 /* --- what ranks hold ---------------------------------------------------------------------------------------------- */

@@ -1,10 +1,10 @@
 /* replicas.c: values that differ between ranks, and where they must not arrive.
  *
  * Ranks lie on axes (axes.h). Of each value a set of axes is known along which it may differ: feeds and state as their
- * dist attrs shard them, other feeds along all, what an op makes along those of its inputs and of the condition that it
- * runs under. A collective that leaves one value on all members takes away the axes of its ring. State that an
- * optimizer updates may differ along the axes that shard it, and no others. Where both branches of a doubt exist the
- * answer is "does not differ": what is reported is so.
+ * dist attrs shard them, and other feeds along all. What an op makes varies along those of its inputs and of the
+ * condition that it runs under. A collective that leaves one value on all members takes away the axes of its ring.
+ * State that an optimizer updates may differ along the axes that shard it, and no others. Where both branches of a
+ * doubt exist the answer is "does not differ": what is reported is so.
  *
  * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
  * says enough, and the program is not looked at. */

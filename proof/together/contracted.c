@@ -2,7 +2,7 @@
  * over the real numbers: sums are rounded otherwise.
  *
  * Either the left operand is a concatenation along its last dimension; then the right one's rows fall into parts. Or it
- * is a transposed matrix, as in the gradient of a weight, and rows of it and of the right operand lie one after
+ * is a transposed matrix, as in the gradient of a weight. Rows of it and of the right operand then lie one after
  * another. */
 #include "proof/together/together.h"
 

@@ -1,5 +1,5 @@
-/* match.c: which collectives of several ranks are one. The n-th on a ring of each of its members, and the n-th message
- * that one member sends another with the n-th that this one receives of it. */
+/* match.c: which collectives of several ranks are one. The n-th on a ring of each of its members are one. The n-th
+ * message that one member sends another is the n-th that this one receives of it. */
 #include "proof/together/together.h"
 
 #include "ops/collectives.h"

@@ -1,9 +1,9 @@
 /* rows.c: rows of products, concatenations and sums told apart.
  *
  * A product computes each row of its left operand alone. So a product of rows that lie one after another is the
- * products one after another, and a product of a slice is a slice of the product. Slices come outside of products and
- * sums, so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long
- * as the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
+ * products one after another. A product of a slice is a slice of the product. Slices come outside of products and sums,
+ * so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long as
+ * the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
 #include "proof/together/together.h"
 
 #include "ops/view.h"

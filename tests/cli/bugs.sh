@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench/bugs: every bug that is not listed as a known miss is found, no correct twin is refused, and the programs do what
-# their cases say when they run.
+# bench/bugs: every bug that is not listed as a known miss is found, and no correct twin is refused. The programs do what their cases say
+# when they run.
 . tests/support/shell.sh
 . tests/support/python.sh
 WEFT=$weft sh bench/bugs/run.sh >"$folder/table"

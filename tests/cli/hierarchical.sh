@@ -1,6 +1,6 @@
 #!/bin/sh
-# hierarchical_all_reduce: sums over ranks of several hosts in two levels. The programs are proved equal to the serial one, threads
-# and processes give the same bits, and what cannot be split is left alone with the reason.
+# hierarchical_all_reduce: sums over ranks of several hosts in two levels. The programs are proved equal to the serial one, and threads
+# and processes give the same bits. What cannot be split is left alone with the reason.
 . tests/support/shell.sh
 . tests/support/python.sh
 

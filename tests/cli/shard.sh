@@ -1,6 +1,6 @@
 #!/bin/sh
-# shard_updates: each rank updates its part of the parameters. The losses have the bits of data parallelism, the program is
-# proved equal to the serial one, state lies by parts, and what cannot be cut is left alone with the reason.
+# shard_updates: each rank updates its part of the parameters. The losses have the bits of data parallelism, the program is proved equal
+# to the serial one, and state lies by parts. What cannot be cut is left alone with the reason.
 . tests/support/shell.sh
 
 field() { sed -n 's/.*"'"$1"'": "\{0,1\}\([^",]*\)"\{0,1\},\{0,1\}.*/\1/p' "$2" | head -n 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The libraries show the functions of include/weft/ and nothing else, and live in a host that calls its own functions
-# as Weft calls its inner ones.
+# The libraries show the functions of include/weft/ and nothing else. They live in a host that calls its own functions as Weft calls its
+# inner ones.
 . tests/support/shell.sh
 root=$folder/root
 make --no-print-directory install DESTDIR="$root" PREFIX=/usr BUILD="${BUILD:-build}" >"$folder/log" 2>&1

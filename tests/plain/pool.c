@@ -1,5 +1,5 @@
-/* pool.c: every item of a job is run exactly once, in contiguous parts of at least the grain, whatever other streams
- * ask the same helpers for at the same time. */
+/* pool.c: every item of a job is run exactly once, in contiguous parts of at least the grain. So it is whatever other
+ * streams ask the same helpers for at the same time. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* processes.c: a run whose ranks are in several processes, here threads with a world of their own each, is the run of
- * one process that has them all: the same bits, the same joined results, timelines and profiles, the same words where
- * it fails. A plain main. */
+/* processes.c: a run whose ranks are in several processes is the run of one process that has them all. Here processes
+ * are threads with a world of their own each: the same bits, the same joined results, timelines and profiles, the same
+ * words where it fails. A plain main. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What is proved of ranks that hold parts, move them (transposes, other extents) and communicate, is what comes out
+/* Ranks hold parts, move them (transposes, other extents) and communicate. What is proved of them is what comes out
  * when they run, and what comes out equal is proved: every way to turn a value before and after a collective, and to
  * cut it before and after. */
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 
 static weft_context *context;
 
-/* x of 3 dimensions, cut along `from`, is turned by `before`, goes through the collective, which makes one more
- * dimension of n parts in front, is turned by `after`, and is y, cut along `to` (-1: not at all). */
+/* x of 3 dimensions is cut along `from`, is turned by `before` and goes through the collective, which makes one more
+ * dimension of n parts in front. Then it is turned by `after`, and is y, cut along `to` (-1: not at all). */
 typedef struct move {
     const char *type; /* of the collective */
     int nranks, from, before, after, to;

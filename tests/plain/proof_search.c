@@ -1,6 +1,7 @@
-/* proof_search.c: random programs of two or three ranks, judged by weft_verify and by a search over all states of an
- * abstract machine that shares nothing with it: equal verdicts, and equal ops. And their plans in order race where they
- * do: closures over all pairs of the program and of the plan are compared (tests/support/order.h).
+/* proof_search.c: random programs of two or three ranks, judged by weft_verify and by a search over all states. The
+ * abstract machine that is searched shares nothing with weft_verify: equal verdicts, and equal ops. And their plans in
+ * order race where they do: closures over all pairs of the program and of the plan are compared
+ * (tests/support/order.h).
  *
  *     proof_search [FIRST_SEED [COUNT]]     of a failing case the programs are printed
  */

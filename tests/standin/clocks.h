@@ -1,8 +1,8 @@
 /* clocks.h: which work of streams is ordered before which, as CUDA's rules have it, by vector clocks.
  *
  * A stream has a slot, and counts what it is given. An item's clock says how far of each slot is ordered before it:
- * what its stream has, what the events that its stream waited for have, and what the host had seen the end of when it
- * launched the item. The host is one: threads of it tell one another when a step ends. */
+ * what its stream has, and what the events that its stream waited for have. So is what the host had seen the end of
+ * when it launched the item. The host is one: threads of it tell one another when a step ends. */
 #ifndef TESTS_STANDIN_CLOCKS_H
 #define TESTS_STANDIN_CLOCKS_H
 

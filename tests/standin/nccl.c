@@ -5,8 +5,8 @@
  * when each of its calls has met all others at the heads of their streams; the first one that goes moves the data of
  * all. Arithmetic is in the order of ranks.
  *
- * The process ends (standin_broken) when members do not launch the same, a group is left open, a config was not
- * initialised, or a communicator is left at the end. */
+ * The process ends (standin_broken) when members do not launch the same or a group is left open. So it does when a
+ * config was not initialised, or a communicator is left at the end. */
 #include "tests/standin/nccl.h"
 
 #include <limits.h>

@@ -1,9 +1,8 @@
 /* queue.h: streams of the stand-in for the CUDA runtime.
  *
  * Nothing runs by itself. Whoever waits or asks (cudaEventQuery, cudaStreamSynchronize) runs items: a scheduler takes
- * the head of some stream that can go, by a seed (WEFT_STANDIN_SEED), so that one thread that issues gets the same
- * schedule each time. A stream is always one of a few that could go next: an order that the plan did not ask for is
- * not kept.
+ * the head of some stream that can go, by a seed (WEFT_STANDIN_SEED). So one thread that issues gets the same schedule
+ * each time. A stream is always one of a few that could go next: an order that the plan did not ask for is not kept.
  *
  * What the rules of CUDA forbid ends the process: standin_broken. So do two accesses of the same bytes that nothing
  * orders (clocks.h), and streams that wait for one another. */

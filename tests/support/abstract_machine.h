@@ -1,5 +1,5 @@
-/* abstract_machine.h: small programs of two or three ranks on a machine of hosts, streams and events, and a search over
- * all states that it can get into. Shares nothing with proof/: it is what proof/ is held against.
+/* abstract_machine.h: a machine of hosts, streams and events, on which small programs of two or three ranks run. All
+ * states that it can get into are searched. Shares nothing with proof/: it is what proof/ is held against.
  *
  * A host walks its program and puts onto streams what each op does there: work, records of events, waits for them. A
  * stream does one after another. Work touches bytes from its start to its end; that of a collective ends on all members

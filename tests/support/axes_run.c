@@ -41,7 +41,7 @@ uint32_t axes_mix(uint64_t a, uint64_t b) {
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-/* What rank `at` of n holds of element x of a partial value: shares of a sum are uneven and of both signs, of a maximum
+/* What rank `at` of n holds of element x of a partial value: shares of a sum are uneven and of both signs. Of a maximum
  * one rank has the element and the others less, each by its own amount. */
 static double share_of(int reduce, double x, int64_t n, int64_t at, uint32_t h) {
     bool whole = x == floor(x);

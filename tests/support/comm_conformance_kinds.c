@@ -1,5 +1,5 @@
-/* comm_conformance_kinds.c: each kind, element type, count, reduction, root and place of buffers, on rings of all ranks,
- * of some, in another order and of one, against results computed naively; the order of summation. */
+/* comm_conformance_kinds.c: each kind, element type, count, reduction, root and place of buffers, against results
+ * computed naively. Rings are of all ranks, of some, in another order and of one; the order of summation. */
 #include <math.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
-/* exact.h: programs whose steps are exact, so that two of them compute the same if and only if the same numbers come
- * out (of the inputs that were tried): a recorded program without the ops that round. What those wrote is fed instead,
- * what a better optimizer did sgd does, with a rate of 1/4; all inputs are -2, -1, 1 and 2, all factors powers of two.
- */
+/* exact.h: programs whose steps are exact. So two of them compute the same if and only if the same numbers come out, of
+ * the inputs that were tried: a recorded program without the ops that round. What those wrote is fed instead, what a
+ * better optimizer did sgd does, with a rate of 1/4; all inputs are -2, -1, 1 and 2, all factors powers of two. */
 #ifndef TESTS_SUPPORT_EXACT_H
 #define TESTS_SUPPORT_EXACT_H
 

@@ -1,5 +1,6 @@
-/* grads.h: small data-parallel programs for the tests of the gradient passes: made in a line an op, run on imagined
- * ranks with one number for each variable, and checked for races as a reader who goes by explicit waits alone would. */
+/* grads.h: small data-parallel programs for the tests of the gradient passes: made in a line an op, and run on imagined
+ * ranks with one number for each variable. They are checked for races as a reader who goes by explicit waits alone
+ * would. */
 #ifndef TESTS_SUPPORT_GRADS_H
 #define TESTS_SUPPORT_GRADS_H
 
@@ -49,8 +50,8 @@ bool grads_left(const weft_report *r, size_t pass_index, weft_reason reason, con
 bool grads_same(const weft_program *a, const weft_program *b, char *out, size_t nbytes);
 /* Whether every two conflicting accesses on different streams are ordered by recorded events; else names them. */
 bool grads_in_order_safe(weft_program *p, char *out, size_t nbytes);
-/* Whether every two conflicting accesses are connected by dependencies between equal variable names, which is all that
- * Paddle's executor goes by (a nop counts as reading and writing what it names); else names them. */
+/* Whether every two conflicting accesses are connected by dependencies between equal variable names. Paddle's executor
+ * goes by these alone (a nop counts as reading and writing what it names); else names them. */
 bool grads_by_name_safe(weft_program *p, char *out, size_t nbytes);
 
 #endif

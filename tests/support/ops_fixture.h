@@ -38,8 +38,9 @@ ops_result ops_fixture_run_halved(weft_context *context, const char *dir, const 
 ops_result ops_fixture_run_linear(weft_context *context, const char *dir, const char *variant, char *why,
                                   size_t why_nbytes);
 
-/* Runs every op of the recording, and again on parts of its inputs as 2 to 5 ranks hold them, cut in all ways that the
- * proof against a serial program follows: outputs must be the parts or shares that it says. *nways: how many. */
+/* Runs every op of the recording, and again on parts of its inputs as 2 to 5 ranks hold them. They are cut in all ways
+ * that the proof against a serial program follows: outputs must be the parts or shares that it says.
+ * *nways: how many. */
 ops_result ops_fixture_run_cuts(weft_context *context, const char *dir, const char *variant, size_t *nways, char *why,
                                 size_t why_nbytes);
 

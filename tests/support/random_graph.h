@@ -1,8 +1,8 @@
 /* random_graph.h: random backward graphs for tests of the passes that fuse all-reduces and place waits.
  *
  * Values are used again, viewed (slices and transposed copies too), written in place, summed up into persistables,
- * measured (a norm). They are reduced in and out of place, several at once, over three rings of which one has only some
- * of the ranks, with divisions before and after; pending collectives are waited for early, late, in another order, or
+ * measured (a norm). They are reduced in and out of place, several at once, with divisions before and after. Of the
+ * three rings one has only some of the ranks; pending collectives are waited for early, late, in another order, or
  * never. Every graph can be planned, and its waits are right. */
 #ifndef TESTS_SUPPORT_RANDOM_GRAPH_H
 #define TESTS_SUPPORT_RANDOM_GRAPH_H

@@ -1,5 +1,5 @@
 /* The gradient passes on Paddle's rank programs: no more all-reduces and scales than the real pass leaves where that
- * one is right, the expected ones where it is not, and safe by explicit waits. */
+ * one is right, and the expected ones where it is not. They are safe by explicit waits. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

@@ -280,8 +280,8 @@ Test(plan_cost, a_near_link_may_be_the_slow_one) {
 }
 
 /* Hops take seconds, bytes count once: 100 ns a hop, 10 ns a byte. An exchange of 4 on a ring: each link takes a
- * message of 24 bytes to the next rank and, of two upwards ones over two hops, one of its own and one that it passes
- * on. Through a switch the last rank gets its three messages last. */
+ * message of 24 bytes to the next rank. Of two upwards ones over two hops it takes one of its own and one that it
+ * passes on. Through a switch the last rank gets its three messages last. */
 static const char exchange[] = "{alltoall: {X: x}, out: {Out: \"y\"}, attrs: {ring_id: 3}}";
 
 Test(plan_cost, hops_of_a_ring_and_a_switch) {

@@ -1,6 +1,6 @@
 /* proof_history.c: on a grid of 2 x 2 ranks a value is summed along both axes: right if all ranks begin with the same
- * axis, wrong if one begins with the other, though every ring moves the same in the same order. And collectives that
- * say how many ranks they are made for. */
+ * axis, wrong if one begins with the other. Every ring moves the same in the same order. And collectives that say how
+ * many ranks they are made for. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

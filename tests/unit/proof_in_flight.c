@@ -1,5 +1,5 @@
 /* proof_in_flight.c: races between one step and the next, which Paddle's executor does not keep apart: what the reading
- * by name claims shows when it is simulated with two steps in flight and the op late that nobody waits for, and what does
+ * by name claims shows when it is simulated with two steps in flight and the op late that nobody waits for. What does
  * not race shows nothing, whichever op is late. */
 #include <criterion/criterion.h>
 #include <stdio.h>

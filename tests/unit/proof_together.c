@@ -1,5 +1,6 @@
-/* proof_together.c: worlds of ranks whose programs differ in a few ops, judged together by weft_verify, which asks what
- * classes have in common once, and class by class, where nothing is taken from another: the same is reported.
+/* proof_together.c: worlds of ranks whose programs differ in a few ops, judged together and class by class. Together
+ * weft_verify asks what classes have in common once; class by class nothing is taken from another: the same is
+ * reported.
  *
  * What is reported of single ranks must agree word for word and in order; of ranks together, where alike ones are
  * reported of as one, the verdicts and rings. And one rank's races are those of a closure over all pairs

@@ -2,7 +2,7 @@
  *
  * A factor is doubled, an op loses its effect, an input becomes another value, a ring another one, a bucket loses a
  * member. Whether a mutant differs is reported without the prover's terms: the op that was changed lies on a chain of
- * reads and writes, by name or through a shared buffer, that ends in a persistable or a loss. */
+ * reads and writes that ends in a persistable or a loss. Links are names or a shared buffer. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* spmd_rules.c: placements of single ops against those that DTensor 2.4.1 chose for 2,796 of them. Each row that it
- * computed right is legal here, and to bring inputs there and outputs to where DTensor left them sends no more bytes
- * than DTensor did. docs/differences.md tells of what differs. */
+ * computed right is legal here. To bring inputs there and outputs to where DTensor left them sends no more bytes than
+ * DTensor did. docs/differences.md tells of what differs. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* flow.c: reductions between processes.
  *
- * The idea: owner computes, as in local_move.c. What is reduced has lanes, each of one process, which gets every
+ * The idea: owner computes, as in local_move.c. What is reduced has lanes, each of one process. That gets every
  * member's elements of its lane, adds them up in the order of the ring and gives the result to who needs it: each
  * element is added up as threads of one process would, so the bits are theirs. Volume is that of a ring
  * (reduce-scatter, then all-gather) for processes of one member; lanes go in segments, so that one is reduced while the

@@ -2,14 +2,14 @@
  *
  * The idea: members in this process meet; the last one acts for all of them. It sends to each other process what its
  * members ask for, with the bytes themselves where they are few, and gets the same from there. All processes then hold
- * the same requests, so they agree, or say the same of who does not, without another word (move.c moves what is large).
+ * the same requests, so they agree, or say the same of who does not, without another word. move.c moves what is large.
  *
  * A ring's messages carry tags that no other ring of the run has: the process of its first member takes them from its
  * share and tells the others (control.c). What processes exchange on one tag follows from the requests, so messages of
  * one ring are told apart by their order.
  *
- * The invariant of ends: a wait that is ended by the world's `aborted` takes its receives back before it returns, and a
- * member leaves while another one acts only when that one has left the buffers alone. */
+ * The invariant of ends: a wait that is ended by the world's `aborted` takes its receives back before it returns. While
+ * another member acts, a member leaves only when that one has left the buffers alone. */
 #include <stdio.h>
 
 #include "executor/comm/mpi/mpi.h"

@@ -1,8 +1,8 @@
 /* engine.h: rings over NCCL, whose collectives go to streams of device cuda. Part of the plugin weft_cuda.so.
  *
  * A world is that of another engine, which joins the ranks (local, mpi): it carries gathers, aborts and alarms. Its
- * rings are NCCL's. Once all ranks have their rings, comm_world_engine.connect makes a communicator of all ranks, and
- * splits it into one for each ring, in the order of ring ids: each rank takes part in each split. */
+ * rings are NCCL's. Once all ranks have their rings, comm_world_engine.connect makes a communicator of all ranks. It
+ * splits that into one for each ring, in the order of ring ids: each rank takes part in each split. */
 #ifndef EXECUTOR_COMM_NCCL_ENGINE_H
 #define EXECUTOR_COMM_NCCL_ENGINE_H
 
@@ -42,9 +42,8 @@ extern const comm_ring_engine nccl_ring_engine;
 /* settle.c. How many GPUs there are, which ranks take in turn. */
 void nccl_use_gpus(int ngpus);
 int nccl_gpu_of(int64_t rank);
-/* Waits until a non-blocking communicator has done what it was asked, since work that it has not launched yet would
- * come behind an event that is recorded meanwhile. `world`: gives up when it is aborted; NULL: by the deadline alone.
- */
+/* Waits until a non-blocking communicator has done what it was asked. Work that it has not launched yet would come
+ * behind an event that is recorded meanwhile. `world`: gives up when it is aborted; NULL: by the deadline alone. */
 WEFT_MUST_USE weft_status nccl_settle(ncclComm_t comm, ncclResult_t result, const comm_world *world,
                                       double timeout_seconds, const char *call);
 WEFT_MUST_USE weft_status nccl_check(ncclResult_t result, const char *call);

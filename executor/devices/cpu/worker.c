@@ -5,9 +5,9 @@
  * plan names have completed so many instructions. After one it publishes its own count if the plan says that somebody
  * waits for it. Ranks meet only in collectives. Nothing here allocates, except to word a failure.
  *
- * With more workers than cores a compute stream would use up its time slice, of milliseconds, before the stream that it
- * has just given a bucket gets a core. One rank would be done before another begins: nothing would overlap. So a worker
- * that has published yields.
+ * With more workers than cores a compute stream would use up its time slice, of milliseconds. Only then would the
+ * stream that it has just given a bucket get a core. One rank would be done before another begins: nothing would
+ * overlap. So a worker that has published yields.
  *
  * The invariant of failures: a worker looks at the world's abort flag before each instruction and in every wait, and
  * cpu_abort wakes every stream. So all workers end their step in the time of the longest kernel that was running. */

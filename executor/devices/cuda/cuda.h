@@ -1,8 +1,8 @@
 /* cuda.h: GPUs of NVIDIA as a device, and the form that a plan has on it. Part of the plugin weft_cuda.so.
  *
  * The idea: a thread of the host for each rank issues its instructions in the order of the plan, to a CUDA stream for
- * each stream of the plan. The plan's waits become events. What has a kernel here (launch.h) is launched; of what has
- * none the arguments are copied to pinned memory, the CPU's kernel runs as a function of the stream on the host, and
+ * each stream of the plan. The plan's waits become events. What has a kernel here (launch.h) is launched; arguments of
+ * what has none are copied to pinned memory. The CPU's kernel then runs as a function of the stream on the host, and
  * results are copied back. Collectives of engine nccl go to the streams. The host waits for nothing but the end of the
  * step, and guards. */
 #ifndef EXECUTOR_DEVICES_CUDA_CUDA_H

@@ -5,8 +5,8 @@
  * nothing. y and dx are register tiles of up to GEMM_ROWS output channels by two windows side by side; the filter's
  * gradient is a tile of output channels by taps that adds up over all windows, and its lanes in the end.
  *
- * The invariant: an output is one chain of additions over its taps, an element of the filter's gradient one chain over
- * the images of a lane in a batch; batches are added in order. Neither depends on tiles or threads. */
+ * The invariant: an output is one chain of additions over its taps; an element of the filter's gradient is one chain
+ * over the images of a lane in a batch; batches are added in order. Neither depends on tiles or threads. */
 #include "executor/kernels/conv/conv.h"
 
 enum { TURN_FLOATS = 1 << 20, GROUP_FLOATS = 1 << 20, MOST_TAPS = 64 };
