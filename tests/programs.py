@@ -6,8 +6,8 @@ For every case with recorded numbers: the serial program; the serial program mad
 ranks; every subset of the four optimization passes, whose results must be equal to the last bit; several bucket sizes,
 likewise; the rank programs that Paddle partitioned, as they are, optimized by Weft, and after Paddle's own pass in every
 recorded variant. Where Paddle's program is wrong, what it really computes was recorded (emul.*.npz) and is compared.
-Mixed-precision programs, which Paddle cannot run on a CPU, follow the losses of the same model in fp32, and skip a step
-in which a gradient overflows, on every rank.
+Paddle cannot run mixed-precision programs on a CPU. They follow the losses of the same model in fp32, and skip a step in which
+a gradient overflows, on every rank.
 --long takes every case through all of it; otherwise the costly parts run on the small cases. Last line: N passed, N failed.
 """
 import concurrent.futures

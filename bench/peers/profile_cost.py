@@ -2,9 +2,9 @@
 
 usage: profile_cost.py [--rounds R] [--turns N] [--threads T] [MODEL...]     default 8 rounds of 6 turns, 1 thread
 
-A round starts three processes anew, since where memory happens to lie alone moves a step by a percent, and lets them take
-turns of a tenth of a second: one with a profile, two without. In a turn, medians of steps are divided; what is told is the
-median of these ratios over all turns and rounds, and by the same measure how far the two without a profile differ.
+A round starts three processes anew, since where memory happens to lie alone moves a step by a percent. They take turns
+of a tenth of a second: one with a profile, two without. In a turn, medians of steps are divided; what is told is the
+median of these ratios over all turns and rounds. The same measure tells how far the two without a profile differ.
 Processor time, so that other load of the machine counts little.
 """
 import argparse

@@ -1,4 +1,4 @@
-"""Kills or stops a process of a run before, inside and behind an op, and sees that the others end in time with the right words.
+"""Kills or stops a process of a run before, inside and behind an op: the others must end in time with the right words.
 
 usage: kill_sweep.py WEFT FOLDER KILLS SEED PROGRAM... -- ARGUMENTS...      (a program a rank)
        KILLS: how many, drawn by chance; or "every": each rank at each place of each op, killed

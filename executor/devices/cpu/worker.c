@@ -155,9 +155,8 @@ static weft_status start_worker(cpu_stream *s) {
     const rank_state *rank = s->state->rank;
     weft_status status = executor_thread_start(&s->thread, &s->run->head.executor->options, work, s);
     if (!status) return NULL;
-    weft_status worded =
-        weft_status_create(weft_status_code(status), NULL, "rank %d, stream %s: %s", rank->rank,
-                           rank->plan->stream_names[s->state->stream], weft_status_message(status));
+    weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, stream %s: %s", rank->rank,
+                                            rank->plan->stream_names[s->state->stream], weft_status_message(status));
     weft_status_free(status);
     return worded;
 }

@@ -56,8 +56,8 @@ def optimize(traced, passes=None, *, groups=None, set=None, prove=None):
 
 
 def explain(traced, passes=None, *, groups=None, ranks=None, cluster=None, set=None) -> Explanation:
-    """What passes would do to each collective of a traced graph and why not, and how long a step would take by a model of
-    the cluster (a weft.Cluster or a file), with timelines. The graph stays as it is.
+    """What passes would do to each collective of a traced graph and why not. It tells how long a step would take by a model of the
+    cluster (a weft.Cluster or a file), with timelines. The graph stays as it is.
 
     ranks: None: as many as the largest group has.
     """
