@@ -108,18 +108,20 @@ MPI_PLUGIN := $(if $(filter-out 0,$(MPI)),$(if $(filter 1,$(HAVE_MPI)),$(B)/weft
 NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_HOME := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(or $(NVCC),nvcc) 2>/dev/null))))
 NCCL_H    := $(firstword $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h /usr/local/include/nccl.h))
+CUDNN_H   := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
 HAVE_CUDA := $(if $(and $(CUDA_HOME),$(NCCL_H),$(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h)),1,0)
 ifeq ($(CUDA)$(HAVE_CUDA),10)
   $(error CUDA=1 but there is no nvcc, or no nccl.h beside the headers of its toolkit)
 endif
 CUDA_PLUGIN := $(if $(filter-out 0,$(CUDA)),$(if $(filter 1,$(HAVE_CUDA)),$(B)/weft_cuda.so))
-STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 libnccl.so.2 libcublasLt.so.13))
+STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 libnccl.so.2 libcublasLt.so.13 $(if $(CUDNN_H),libcudnn.so.9)))
 
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
-CUDA_SRCS := $(sort $(wildcard executor/devices/cuda/*.c executor/comm/nccl/*.c))
+CUDA_SRCS := $(filter-out $(addprefix executor/devices/cuda/,$(if $(CUDNN_H),conv_none.c,conv.c dnn.c)),\
+    $(sort $(wildcard executor/devices/cuda/*.c executor/comm/nccl/*.c)))
 CUDA_KERNELS := $(wildcard executor/devices/cuda/kernels/*)
-LIB_SRCS := $(filter-out $(MPI_SRCS) $(CUDA_SRCS),$(sort $(shell find $(LIB_DIRS) -name '*.c')))
+LIB_SRCS := $(filter-out $(MPI_SRCS) $(CUDA_SRCS) executor/devices/cuda/%,$(sort $(shell find $(LIB_DIRS) -name '*.c')))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
 ISA_SRCS := $(filter-out executor/kernels/find.c,$(filter executor/kernels/%,$(LIB_SRCS)))
 ISA_OBJS := $(foreach isa,$(KERNEL_ISAS),$(ISA_SRCS:%.c=$(B)/isa-$(isa)/%.o))
@@ -209,7 +211,7 @@ coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/pla
 
 # Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.
 $(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)
-$(B)/tests/standin/kernels.o $(B)/tests/standin/cublaslt.o: EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
+$(addprefix $(B)/tests/standin/,kernels.o cublaslt.o cudnn.o): EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 # A call before each access, which tests/standin/races.c answers. Sanitizers need the compiler for themselves.
 $(B)/tests/standin/kernels.o: EXTRA_FLAGS += $(if $(filter %san,$(VARIANT)),,-fsanitize=thread -fno-tree-loop-distribute-patterns)
 $(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events graphs queue clocks races kernels)
@@ -217,6 +219,8 @@ $(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -lm -pthread
 $(B)/standin/libcublasLt.so.13: $(B)/tests/standin/cublaslt.o $(B)/standin/libcudart.so.13
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^
+$(B)/standin/libcudnn.so.9: $(B)/tests/standin/cudnn.o $(B)/standin/libcudart.so.13
+	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 $(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/standin/libcudart.so.13 $(LIB)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 

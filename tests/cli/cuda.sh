@@ -55,9 +55,19 @@ says 0 'recorded  difference' '--no-graph: nothing is captured' \
 says 0 'recorded  difference' '--strict-device: every op has a kernel' \
     cuda "$weft" run $program --device cuda --strict-device --expect "$golden"
 with_conv=$fixtures/paddle26/lenet_momentum_dp2
-[ -d "$with_conv" ] && says 1 'conv2d.*would run on the host: no kernel for GPUs' '--strict-device refuses' \
-    cuda "$weft" run "$with_conv/serial.pdmodel" --params "$with_conv/params.npz" --feed "$with_conv/feeds.npz" \
-    --device cuda --strict-device
+if [ -d "$with_conv" ] && [ -f "$standin/libcudnn.so.9" ]; then
+    says 0 'recorded  difference' '--strict-device: so do convolutions and pooling' \
+        cuda "$weft" run "$with_conv/serial.pdmodel" --params "$with_conv/params.npz" --feed "$with_conv/feeds.npz" \
+        --device cuda --strict-device --expect "$with_conv/golden.npz" \
+        --fetch "$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$with_conv/case.json" | tail -n 1)"
+    mkdir "$folder/no_dnn"
+    cp -r "$standin/." "$folder/no_dnn"
+    rm "$folder/no_dnn/libcudnn.so.9"
+    says 1 'conv2d.*would run on the host: .*libcudnn.so.9: cannot open' '--strict-device refuses' \
+        env WEFT_CUDA_PATH="$folder/no_dnn" "$weft" run "$with_conv/serial.pdmodel" --params "$with_conv/params.npz" \
+        --feed "$with_conv/feeds.npz" --device cuda --strict-device
+fi
+with_host=$fixtures/paddle26/twoloss_dp2
 # shellcheck disable=SC2086
 says 1 'out of memory' 'no memory' cuda WEFT_STANDIN_FAIL=malloc:1 "$weft" run $program --device cuda
 for call in launch memcpy; do
@@ -68,8 +78,8 @@ done
 
 prints 0 '^0 of [0-9]+ instructions would run on the host' 'plan --device' \
     cuda "$weft" plan "$case/serial.pdmodel" --device cuda
-[ -d "$with_conv" ] && prints 0 '^conv2d #[0-9]+: no kernel for GPUs' 'plan --device names what runs on the host' \
-    cuda "$weft" plan "$with_conv/serial.pdmodel" --device cuda
+[ -d "$with_host" ] && prints 0 '^arg_max #[0-9]+: no kernel for GPUs' 'plan --device names what runs on the host' \
+    cuda "$weft" plan "$with_host/serial.pdmodel" --device cuda
 prints 0 '^0 of [0-9]+ instructions' 'plan --device cpu' "$weft" plan "$case/serial.pdmodel" --device cpu
 says 1 'no device "abacus": there are cpu, cuda' 'an unknown device' "$weft" plan "$case/serial.pdmodel" --device abacus
 

@@ -120,7 +120,7 @@ static void compare_era(const char *era) {
 /* --- failures ----------------------------------------------------------------------------------------------------- */
 
 /* Trains in a process of its own, in which the n-th call of a kind fails; 3: the run said so, and left nothing. */
-static int train_failing(const char *call, int n) {
+static int train_failing(const char *program, const char *call, int n) {
     char fault[60], folder[TRAINING_PATH];
     fflush(stdout);
     pid_t child = fork();
@@ -133,11 +133,21 @@ static int train_failing(const char *call, int n) {
     weft_executor_options options = options_of("cuda", true);
     snprintf(fault, sizeof fault, "%s:%d", call, n);
     setenv("WEFT_STANDIN_FAIL", fault, 1);
-    if (!fixture_path(folder, sizeof folder, "paddle26/mlp_sgd_dp2")) exit(4);
+    if (!fixture_path(folder, sizeof folder, program)) exit(4);
     cuda_training_open(&s, folder, "%s/rank%d.after.default.pdmodel", 2, &options);
     int result = s.status ? 3 : 0;
     cuda_training_close(&s);
     exit(result);
+}
+
+static void fail_each(const char *program, const char *call) {
+    int nsaid = 0, result = 3;
+    for (int n = 1; n < 4000 && result == 3; n *= 3) {
+        result = train_failing(program, call, n);
+        check(result == 3 || result == 0, "%s %d fails: the process ends with %d", call, n, result);
+        nsaid += result == 3;
+    }
+    check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", call, nsaid, result);
 }
 
 static void test_failures(void) {
@@ -145,16 +155,12 @@ static void test_failures(void) {
                                         "stream",   "event",     "record", "wait",        "capture",     "endcapture",
                                         "graph",    "nodes",     "edges",  "instantiate", "graphlaunch", "synchronize",
                                         "hostfunc", "allreduce", "init"};
-    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) {
-        int nsaid = 0, result = 3;
-        for (int n = 1; n < 4000 && result == 3; n *= 3) {
-            result = train_failing(calls[k], n);
-            check(result == 3 || result == 0, "%s %d fails: the process ends with %d", calls[k], n, result);
-            nsaid += result == 3;
-        }
-        check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", calls[k], nsaid,
-              result);
-    }
+    static const char *const of_dnn[] = {"dnn", "descriptor", "propose", "convolution"};
+    static const char with_conv[] = "paddle3/lenet_momentum_dp2";
+    char folder[TRAINING_PATH];
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) fail_each("paddle26/mlp_sgd_dp2", calls[k]);
+    if (!cuda_standin_library("libcudnn.so.9") || !fixture_path(folder, sizeof folder, with_conv)) return;
+    for (size_t k = 0; k < sizeof of_dnn / sizeof *of_dnn; k++) fail_each(with_conv, of_dnn[k]);
 }
 
 int main(void) {

@@ -102,7 +102,7 @@ static weft_status run(const recording *r, const char *device_name, weft_trainer
 }
 
 static double tolerance_of(const char *path) {
-    static const char *const loose[] = {"norm", "log", "entropy", "_grad"};
+    static const char *const loose[] = {"norm", "log", "entropy", "conv", "_grad"};
     for (size_t i = 0; i < sizeof loose / sizeof *loose; i++)
         if (strstr(path, loose[i])) return 1e-4;
     return 1e-5;

@@ -19,7 +19,7 @@ typedef struct unique_id {
     char bytes[128];
 } unique_id;
 
-static void *runtime, *collectives, *products;
+static void *runtime, *collectives, *products, *convolutions;
 
 /* --- calls by name ------------------------------------------------------------------------------------------------ */
 
@@ -95,6 +95,58 @@ static void ask_for_any_order(void) {
     char preference[64];
     CALL(products, "cublasLtMatmulPreferenceSetAttribute", (void *, int, const void *, size_t), preference, 3, &schemes,
          sizeof schemes);
+}
+
+/* --- convolutions ------------------------------------------------------------------------------------------------- */
+
+enum { ADDS_IN_ANY_ORDER, ADDS_IN_ORDER, FMA_MATH = 3 };
+#define DNN(function, types, ...) CALL(convolutions, function, types, __VA_ARGS__)
+
+/* Of one element. */
+static void *new_tensor(void) {
+    void *t = NULL;
+    DNN("cudnnCreateTensorDescriptor", (void **), &t);
+    DNN("cudnnSetTensor4dDescriptor", (void *, int, int, int, int, int, int), t, 0, 0, 1, 1, 1, 1);
+    return t;
+}
+static void *new_handle(void *stream) {
+    void *handle = NULL;
+    DNN("cudnnCreate", (void **), &handle);
+    DNN("cudnnSetStream", (void *, void *), handle, stream);
+    return handle;
+}
+static void convolve(void *handle, int algorithm, int math) {
+    static const float one = 1, zero = 0;
+    void *filter = NULL, *how = NULL, *x = new_tensor(), *y = new_tensor();
+    DNN("cudnnCreateFilterDescriptor", (void **), &filter);
+    DNN("cudnnSetFilter4dDescriptor", (void *, int, int, int, int, int, int), filter, 0, 0, 1, 1, 1, 1);
+    DNN("cudnnCreateConvolutionDescriptor", (void **), &how);
+    DNN("cudnnSetConvolution2dDescriptor", (void *, int, int, int, int, int, int, int, int), how, 0, 0, 1, 1, 1, 1, 1,
+        0);
+    DNN("cudnnSetConvolutionMathType", (void *, int), how, math);
+    DNN("cudnnConvolutionForward",
+        (void *, const void *, void *, const void *, void *, const void *, void *, int, void *, size_t, const void *,
+         void *, void *),
+        handle, &one, x, NULL, filter, NULL, how, algorithm, NULL, 0, &zero, y, NULL);
+}
+static void convolve_in_any_order(void) {
+    convolve(new_handle(new_stream()), ADDS_IN_ANY_ORDER, FMA_MATH);
+}
+static void convolve_with_rounding(void) {
+    convolve(new_handle(new_stream()), ADDS_IN_ORDER, 0);
+}
+static void *convolve_beside(void *handle) {
+    convolve(handle, ADDS_IN_ORDER, FMA_MATH);
+    return NULL;
+}
+static void share_handle(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, convolve_beside, new_handle(new_stream()));
+    pthread_join(thread, NULL);
+}
+static void leave_descriptor(void) {
+    new_tensor();
+    exit(0);
 }
 
 /* --- races, and memory -------------------------------------------------------------------------------------------- */
@@ -368,10 +420,12 @@ static void leave_comm(void) {
     exit(0);
 }
 
-static const struct {
+typedef struct rule {
     void (*breaks)(void);
     const char *words;
-} rules[] = {
+} rule;
+
+static const rule rules[] = {
     {wait_for_nothing, "waits for an event that was never recorded"},
     {destroy_pending_event, "an event is destroyed before it is done"},
     {destroy_busy_stream, "a stream is destroyed that has work"},
@@ -409,16 +463,23 @@ static const struct {
     {leave_comm, "2 communicators left at the end"},
 };
 
+static const rule dnn_rules[] = {
+    {convolve_in_any_order, "a convolution whose sum has no order"},
+    {convolve_with_rounding, "a convolution that rounds its factors"},
+    {share_handle, "a handle of cuDNN whose stream another thread set"},
+    {leave_descriptor, "1 descriptors left at the end"},
+};
+
 static void break_rule(void *breaks) {
     (*(void (**)(void))breaks)();
 }
 
-static void try_rule(size_t i) {
-    void (*breaks)(void) = rules[i].breaks;
+static void try_rule(const rule *r) {
+    void (*breaks)(void) = r->breaks;
     char said[2000];
     int how = cuda_standin_listen(break_rule, &breaks, said, sizeof said);
-    check(strstr(said, rules[i].words) != NULL, "rule \"%s\": %s", rules[i].words, said);
-    check(WIFSIGNALED(how), "rule \"%s\" did not end the process", rules[i].words);
+    check(strstr(said, r->words) != NULL, "rule \"%s\": %s", r->words, said);
+    check(WIFSIGNALED(how), "rule \"%s\" did not end the process", r->words);
 }
 
 static void try_good_order(void) {
@@ -436,8 +497,11 @@ int main(void) {
     runtime = cuda_standin_library("libcudart.so.13");
     collectives = cuda_standin_library("libnccl.so.2");
     products = cuda_standin_library("libcublasLt.so.13");
+    convolutions = cuda_standin_library("libcudnn.so.9"); /* only where there is its header */
     check(runtime && collectives && products, "the stand-ins open");
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++) try_rule(i);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++)
+        try_rule(&rules[i]);
+    for (size_t i = 0; i < sizeof dnn_rules / sizeof *dnn_rules && convolutions; i++) try_rule(&dnn_rules[i]);
     try_good_order();
     return report_checks();
 }

@@ -100,7 +100,7 @@ int standin_run(int most);
 /* Waits until `is_done(arg)`, which is called with the lock, running items. */
 void standin_run_until(bool (*is_done)(void *arg), void *arg);
 /* WEFT_STANDIN_FAIL=CALL:N: whether this is the N-th call of that kind. */
-bool standin_fails(const char *call);
+SHOWN bool standin_fails(const char *call);
 /* Counts what is alive of a kind, for the report of leaks. */
 typedef enum standin_kind {
     STANDIN_STREAMS,
@@ -109,8 +109,9 @@ typedef enum standin_kind {
     STANDIN_LIBRARIES,
     STANDIN_GRAPHS,
     STANDIN_EXECS,
+    STANDIN_DESCRIPTORS,
     STANDIN_KINDS
 } standin_kind;
-void standin_count(standin_kind kind, int change);
+SHOWN void standin_count(standin_kind kind, int change);
 
 #endif

@@ -19,6 +19,8 @@ typedef struct cuda_op {
     /* Allocates nothing, waits for nothing. What it launches is launched again each step, so that only memory may
      * differ between steps. */
     weft_status (*launch)(const cuda_launch *l);
+    /* What the state has beside memory of the arena; also after a prepare that refused. NULL: nothing. */
+    void (*discard)(void *state);
 } cuda_op;
 
 /* That of a row of ops/ops.def; NULL: none. */

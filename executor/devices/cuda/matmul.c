@@ -158,8 +158,8 @@ static weft_status launch_gradients(const cuda_launch *l) {
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradients(p, &of_##name);                                                                       \
     }                                                                                                                  \
-    const cuda_op cuda_##name = {prepare_##name, launch_product};                                                      \
-    const cuda_op cuda_##name##_grad = {prepare_##name##_grad, launch_gradients};
+    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product};                                                      \
+    const cuda_op cuda_##name##_grad = {.prepare = prepare_##name##_grad, .launch = launch_gradients};
 FAMILY(matmul_v2)
 FAMILY(matmul)
 FAMILY(bmm)

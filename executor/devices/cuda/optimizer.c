@@ -104,7 +104,7 @@ static weft_status launch_adam(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_update_adam, a.nitems, &a);
 }
 
-const cuda_op cuda_sgd = {prepare_sgd, launch_sgd};
-const cuda_op cuda_momentum = {prepare_momentum, launch_momentum};
-const cuda_op cuda_adam = {prepare_adam, launch_adam};
-const cuda_op cuda_adamw = {prepare_adamw, launch_adam};
+const cuda_op cuda_sgd = {.prepare = prepare_sgd, .launch = launch_sgd};
+const cuda_op cuda_momentum = {.prepare = prepare_momentum, .launch = launch_momentum};
+const cuda_op cuda_adam = {.prepare = prepare_adam, .launch = launch_adam};
+const cuda_op cuda_adamw = {.prepare = prepare_adamw, .launch = launch_adam};

@@ -90,9 +90,9 @@ static weft_status prepare_split(kernel_prepare *p) {
     return prepare_parts(p, 0, true, &p->out[p->out_first[0]], p->out_first[1] - p->out_first[0], p->out_first[0]);
 }
 
-const cuda_op cuda_concat = {prepare_concat, launch};
-const cuda_op cuda_concat_grad = {prepare_concat_grad, launch};
-const cuda_op cuda_split = {prepare_split, launch};
+const cuda_op cuda_concat = {.prepare = prepare_concat, .launch = launch};
+const cuda_op cuda_concat_grad = {.prepare = prepare_concat_grad, .launch = launch};
+const cuda_op cuda_split = {.prepare = prepare_split, .launch = launch};
 
 /* --- a box -------------------------------------------------------------------------------------------------------- */
 
@@ -134,5 +134,5 @@ static weft_status prepare_slice_grad(kernel_prepare *p) {
     return prepare_slice(p, type_out(p, 0), false, p->in_first[5]);
 }
 
-const cuda_op cuda_slice = {prepare_slice_of, launch};
-const cuda_op cuda_slice_grad = {prepare_slice_grad, launch};
+const cuda_op cuda_slice = {.prepare = prepare_slice_of, .launch = launch};
+const cuda_op cuda_slice_grad = {.prepare = prepare_slice_grad, .launch = launch};

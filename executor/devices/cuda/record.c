@@ -26,7 +26,9 @@ static weft_status prepare_op(const cuda_run *run, const cuda_op *op, cuda_comma
                         .nranks = call->nranks,
                         .ring_nranks = 1,
                         .nthreads = 1};
-    if (op->prepare) TRY(op->prepare(&p));
+    weft_status status = op->prepare ? op->prepare(&p) : NULL;
+    if (status && op->discard && p.state) op->discard(p.state);
+    if (status) return status;
     c->on_device.state = p.state;
     if (p.workspace_nbytes > c->lane->device_nbytes) c->lane->device_nbytes = p.workspace_nbytes;
     return NULL;
@@ -169,6 +171,7 @@ weft_status cuda_record(device_run *head, rank_state *state) {
 static void discard_lane(cuda_rank *r, cuda_lane *l) {
     for (size_t i = 0; l->commands && i < l->state->ninstrs; i++) {
         cuda_command *c = &l->commands[i];
+        if (c->op && c->op->discard) c->op->discard(c->on_device.state);
         cuda_free(r->run->head.device, &c->workspace);
         if (c->ended) cuda.EventDestroy(c->ended);
         if (c->began_at) cuda.EventDestroy(c->began_at);

@@ -44,8 +44,8 @@ static weft_status launch_softmax_grad(const cuda_launch *l) {
     return cuda_start(l, CUDA_KERNEL_softmax_grad_rows, s->nrows, &a);
 }
 
-const cuda_op cuda_softmax = {prepare_softmax, launch_softmax};
-const cuda_op cuda_softmax_grad = {prepare_softmax, launch_softmax_grad};
+const cuda_op cuda_softmax = {.prepare = prepare_softmax, .launch = launch_softmax};
+const cuda_op cuda_softmax_grad = {.prepare = prepare_softmax, .launch = launch_softmax_grad};
 
 /* --- cross entropy ------------------------------------------------------------------------------------------------ */
 
@@ -91,8 +91,8 @@ static weft_status launch_cross_entropy_grad(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_cross_entropy_grad, a.nitems, &a);
 }
 
-const cuda_op cuda_cross_entropy = {prepare_cross_entropy, launch_cross_entropy};
-const cuda_op cuda_cross_entropy_grad = {prepare_cross_entropy_grad, launch_cross_entropy_grad};
+const cuda_op cuda_cross_entropy = {.prepare = prepare_cross_entropy, .launch = launch_cross_entropy};
+const cuda_op cuda_cross_entropy_grad = {.prepare = prepare_cross_entropy_grad, .launch = launch_cross_entropy_grad};
 
 /* --- layer normalisation ------------------------------------------------------------------------------------------ */
 
@@ -141,5 +141,5 @@ static weft_status launch_norm_grad(const cuda_launch *l) {
     return a.out ? cuda_start(l, CUDA_KERNEL_layer_norm_grad_rows, s->nrows, &a) : NULL;
 }
 
-const cuda_op cuda_layer_norm = {prepare_norm, launch_norm};
-const cuda_op cuda_layer_norm_grad = {prepare_norm, launch_norm_grad};
+const cuda_op cuda_layer_norm = {.prepare = prepare_norm, .launch = launch_norm};
+const cuda_op cuda_layer_norm_grad = {.prepare = prepare_norm, .launch = launch_norm_grad};

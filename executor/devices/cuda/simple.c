@@ -33,7 +33,7 @@ static weft_status launch_copy(const cuda_launch *l) {
     return NULL;
 }
 
-const cuda_op cuda_copy = {prepare_copy, launch_copy};
+const cuda_op cuda_copy = {.prepare = prepare_copy, .launch = launch_copy};
 
 /* --- fills -------------------------------------------------------------------------------------------------------- */
 
@@ -68,8 +68,8 @@ static weft_status launch_fill(const cuda_launch *l) {
     return cuda_start_items(l, s->size == 4 ? CUDA_KERNEL_fill4 : CUDA_KERNEL_fill8, out->numel, &a);
 }
 
-const cuda_op cuda_fill_constant = {prepare_fill_constant, launch_fill};
-const cuda_op cuda_fill_like = {prepare_fill_like, launch_fill};
+const cuda_op cuda_fill_constant = {.prepare = prepare_fill_constant, .launch = launch_fill};
+const cuda_op cuda_fill_like = {.prepare = prepare_fill_like, .launch = launch_fill};
 
 /* --- sum of terms ------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +90,7 @@ static weft_status launch_sum(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_sum_terms, out->numel, &a);
 }
 
-const cuda_op cuda_sum = {prepare_sum, launch_sum};
+const cuda_op cuda_sum = {.prepare = prepare_sum, .launch = launch_sum};
 
 /* --- scale -------------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +117,7 @@ static weft_status launch_scale(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_scale_elements, out->numel, &a);
 }
 
-const cuda_op cuda_scale = {prepare_scale, launch_scale};
+const cuda_op cuda_scale = {.prepare = prepare_scale, .launch = launch_scale};
 
 /* --- cast --------------------------------------------------------------------------------------------------------- */
 
@@ -150,7 +150,7 @@ static weft_status launch_cast(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_cast_elements_of, out->numel, &a);
 }
 
-const cuda_op cuda_cast = {prepare_cast, launch_cast};
+const cuda_op cuda_cast = {.prepare = prepare_cast, .launch = launch_cast};
 
 /* --- dropout ------------------------------------------------------------------------------------------------------ */
 
@@ -202,5 +202,5 @@ static weft_status launch_dropout_grad(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_dropout_keep, dx->numel, &a);
 }
 
-const cuda_op cuda_dropout = {prepare_dropout, launch_dropout};
-const cuda_op cuda_dropout_grad = {prepare_drop, launch_dropout_grad};
+const cuda_op cuda_dropout = {.prepare = prepare_dropout, .launch = launch_dropout};
+const cuda_op cuda_dropout_grad = {.prepare = prepare_drop, .launch = launch_dropout_grad};

@@ -91,7 +91,7 @@ static weft_status launch_pair(const cuda_launch *l) {
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         return prepare_pair(p, STRIDED_KERNELS(name));                                                                 \
     }                                                                                                                  \
-    const cuda_op cuda_elementwise_##name = {prepare_##name, launch_pair};
+    const cuda_op cuda_elementwise_##name = {.prepare = prepare_##name, .launch = launch_pair};
 PAIR(add)
 PAIR(sub)
 PAIR(mul)
@@ -171,7 +171,7 @@ static weft_status launch_sides(const cuda_launch *l) {
         static const side_rule rules[2] = {__VA_ARGS__};                                                               \
         return prepare_sides(p, rules);                                                                                \
     }                                                                                                                  \
-    const cuda_op cuda_elementwise_##name##_grad = {prepare_##name##_sides, launch_sides};
+    const cuda_op cuda_elementwise_##name##_grad = {.prepare = prepare_##name##_sides, .launch = launch_sides};
 SIDES(add, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1},
       {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1})
 SIDES(sub, {STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1},
@@ -232,7 +232,7 @@ static weft_status launch_single_grad(const cuda_launch *l) {
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         return prepare_reduce(p, is_mean, is_grad, everything, STRIDED_KERNELS(function));                             \
     }                                                                                                                  \
-    const cuda_op cuda_##name = {prepare_##name, is_grad ? launch_single_grad : launch_single};
+    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = is_grad ? launch_single_grad : launch_single};
 REDUCE(reduce_sum, scaled, false, false, false)
 REDUCE(reduce_mean, scaled, true, false, false)
 REDUCE(mean, scaled, true, false, true)
@@ -272,5 +272,5 @@ static weft_status prepare_transpose(kernel_prepare *p) {
 static weft_status prepare_transpose_grad(kernel_prepare *p) {
     return prepare_transposed(p, type_in(p, 1), type_out(p, 0), true);
 }
-const cuda_op cuda_transpose2 = {prepare_transpose, launch_single};
-const cuda_op cuda_transpose2_grad = {prepare_transpose_grad, launch_single_grad};
+const cuda_op cuda_transpose2 = {.prepare = prepare_transpose, .launch = launch_single};
+const cuda_op cuda_transpose2_grad = {.prepare = prepare_transpose_grad, .launch = launch_single_grad};

@@ -62,5 +62,5 @@ static weft_status launch_grad(const cuda_launch *l) {
     return cuda_start_items(l, CUDA_KERNEL_table_grad, nitems, &a);
 }
 
-const cuda_op cuda_table = {prepare, launch};
-const cuda_op cuda_table_grad = {prepare_grad, launch_grad};
+const cuda_op cuda_table = {.prepare = prepare, .launch = launch};
+const cuda_op cuda_table_grad = {.prepare = prepare_grad, .launch = launch_grad};

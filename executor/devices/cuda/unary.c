@@ -40,6 +40,6 @@ static weft_status launch(const cuda_launch *l, cuda_kernel_id id) {
     static weft_status launch_##type(const cuda_launch *l) {                                                           \
         return launch(l, CUDA_KERNEL_unary_##type);                                                                    \
     }                                                                                                                  \
-    const cuda_op cuda_unary_##type = {prepare_##type, launch_##type};
+    const cuda_op cuda_unary_##type = {.prepare = prepare_##type, .launch = launch_##type};
 #include "executor/devices/cuda/kernels/unary.def"
 #undef UNARY

@@ -75,6 +75,33 @@ typedef struct norm_args {
     float epsilon;
 } norm_args;
 
+/* batch.cu: channels over a batch of planes. A channel's elements are taken in chunks, each by a block. */
+typedef struct batch_args {
+    cuda_index nrows, nitems; /* chunks of all channels; channels, or elements */
+    cuda_index batch, channels, plane;
+    cuda_index chunk, nchunks; /* elements of one, of a channel */
+    float *out;                /* y, or dx */
+    const float *x, *dy, *scale, *bias;
+    const float *mean, *variance;                 /* running; of the gradient: what was saved */
+    float *new_mean, *new_variance;               /* running */
+    float *saved_mean, *saved_inverse;            /* of the gradient: dscale, dbias */
+    float *partial;                               /* two sums a chunk */
+    float *centre, *factor, *slope, *offset;      /* a channel */
+    double epsilon, momentum;
+    int use_running;
+} batch_args;
+
+/* pool.cu: windows of images. Steps are in elements, of image, channel, row and column. */
+typedef struct pool_args {
+    cuda_index nitems;
+    float *out; /* y, or dx */
+    const float *x, *y, *dy;
+    cuda_index channels, extent[2], count[2]; /* of x; windows */
+    cuda_index in_step[4], out_step[4];
+    cuda_index size[2], stride[2], before[2];
+    int is_max, is_adaptive, is_exclusive;
+} pool_args;
+
 /* table.cu: rows of a table by id. */
 typedef struct table_args {
     cuda_index nitems, width, nids, nrows;

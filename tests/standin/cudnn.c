@@ -1,0 +1,312 @@
+/* cudnn.c: the part of cuDNN that weft_cuda.so uses: convolutions by plain loops, on streams of the stand-in for the
+ * CUDA runtime. What it must find in its arguments it checks: extents that fit, a workspace, an algorithm that it
+ * proposed for that convolution.
+ *
+ * It proposes three: one whose sum has no order, one that rounds factors, and one that will do. */
+#include <cudnn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/standin/queue.h"
+
+enum { WORKSPACE = 2048 };
+static const int no_order = 0, good = 1, rounds = 2; /* algorithms that all three results have */
+
+struct cudnnContext {
+    cudaStream_t stream;
+    pthread_t owner; /* who set the stream */
+};
+struct cudnnTensorStruct {
+    int extent[4];
+};
+struct cudnnFilterStruct {
+    int extent[4];
+};
+struct cudnnConvolutionStruct {
+    int before[2], stride[2], dilation[2], groups;
+    cudnnMathType_t math;
+};
+
+typedef struct convolution {
+    struct cudnnTensorStruct x, y;
+    struct cudnnFilterStruct filter;
+    struct cudnnConvolutionStruct how;
+    const float *first, *second; /* the arguments */
+    float *out;
+    void *workspace;
+} convolution;
+
+/* --- handles and descriptors -------------------------------------------------------------------------------------- */
+
+SHOWN cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {
+    static struct cudnnContext all[64]; /* they stay */
+    static int n;
+    if (standin_fails("dnn")) return CUDNN_STATUS_INTERNAL_ERROR;
+    *out = &all[n++ % 64];
+    return CUDNN_STATUS_SUCCESS;
+}
+
+SHOWN cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+    handle->stream = stream;
+    handle->owner = pthread_self();
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t create(void **out, size_t nbytes) {
+    if (standin_fails("descriptor")) return CUDNN_STATUS_ALLOC_FAILED;
+    *out = calloc(1, nbytes);
+    standin_count(STANDIN_DESCRIPTORS, 1);
+    return CUDNN_STATUS_SUCCESS;
+}
+static cudnnStatus_t destroy(void *descriptor) {
+    free(descriptor);
+    standin_count(STANDIN_DESCRIPTORS, -1);
+    return CUDNN_STATUS_SUCCESS;
+}
+SHOWN cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
+    return create((void **)out, sizeof **out);
+}
+SHOWN cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t of) {
+    return destroy(of);
+}
+SHOWN cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t *out) {
+    return create((void **)out, sizeof **out);
+}
+SHOWN cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t of) {
+    return destroy(of);
+}
+SHOWN cudnnStatus_t cudnnCreateConvolutionDescriptor(cudnnConvolutionDescriptor_t *out) {
+    return create((void **)out, sizeof **out);
+}
+SHOWN cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor_t of) {
+    return destroy(of);
+}
+
+static cudnnStatus_t set_extents(int *extent, cudnnDataType_t type, cudnnTensorFormat_t format, int n, int c, int h,
+                                 int w) {
+    if (n < 1 || c < 1 || h < 1 || w < 1) return CUDNN_STATUS_BAD_PARAM;
+    memcpy(extent, (int[]){n, c, h, w}, 4 * sizeof *extent);
+    return type == CUDNN_DATA_FLOAT && format == CUDNN_TENSOR_NCHW ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+}
+SHOWN cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t of, cudnnTensorFormat_t format,
+                                               cudnnDataType_t type, int n, int c, int h, int w) {
+    return set_extents(of->extent, type, format, n, c, h, w);
+}
+SHOWN cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t of, cudnnDataType_t type,
+                                               cudnnTensorFormat_t format, int k, int c, int h, int w) {
+    return set_extents(of->extent, type, format, k, c, h, w);
+}
+
+SHOWN cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t of, int before_h, int before_w,
+                                                    int stride_h, int stride_w, int dilation_h, int dilation_w,
+                                                    cudnnConvolutionMode_t mode, cudnnDataType_t type) {
+    if (before_h < 0 || before_w < 0 || stride_h < 1 || stride_w < 1 || dilation_h < 1 || dilation_w < 1)
+        return CUDNN_STATUS_BAD_PARAM;
+    *of = (struct cudnnConvolutionStruct){
+        {before_h, before_w}, {stride_h, stride_w}, {dilation_h, dilation_w}, 1, CUDNN_DEFAULT_MATH};
+    return mode == CUDNN_CROSS_CORRELATION && type == CUDNN_DATA_FLOAT ? CUDNN_STATUS_SUCCESS
+                                                                       : CUDNN_STATUS_NOT_SUPPORTED;
+}
+SHOWN cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t of, int groups) {
+    of->groups = groups;
+    return groups > 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
+}
+SHOWN cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t of, cudnnMathType_t math) {
+    of->math = math;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* --- algorithms --------------------------------------------------------------------------------------------------- */
+
+static convolution convolution_of(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t filter,
+                                  cudnnConvolutionDescriptor_t how, cudnnTensorDescriptor_t y) {
+    return (convolution){.x = *x, .filter = *filter, .how = *how, .y = *y};
+}
+
+static bool fits(const convolution *c) {
+    const int *x = c->x.extent, *y = c->y.extent, *filter = c->filter.extent;
+    bool fit = x[0] == y[0] && x[1] == filter[1] * c->how.groups && y[1] == filter[0] && !(y[1] % c->how.groups);
+    for (int d = 0; d < 2; d++) {
+        int reach = (filter[2 + d] - 1) * c->how.dilation[d] + 1;
+        fit = fit && (x[2 + d] + 2 * c->how.before[d] - reach) / c->how.stride[d] + 1 == y[2 + d];
+    }
+    return fit;
+}
+
+#define PROPOSE(kind, type)                                                                                            \
+    static cudnnStatus_t propose_##kind(const convolution *c, int most, int *n, type *out) {                           \
+        if (!fits(c) || most < 3) return CUDNN_STATUS_BAD_PARAM;                                                       \
+        if (standin_fails("propose")) return CUDNN_STATUS_INTERNAL_ERROR;                                              \
+        out[0] = (type){.algo = no_order, .determinism = CUDNN_NON_DETERMINISTIC, .mathType = CUDNN_FMA_MATH};         \
+        out[1] = (type){.algo = rounds, .determinism = CUDNN_DETERMINISTIC, .mathType = CUDNN_TENSOR_OP_MATH};         \
+        out[2] = (type){.algo = good,                                                                                  \
+                        .memory = WORKSPACE,                                                                           \
+                        .determinism = CUDNN_DETERMINISTIC,                                                            \
+                        .mathType = CUDNN_FMA_MATH};                                                                   \
+        *n = 3;                                                                                                        \
+        return CUDNN_STATUS_SUCCESS;                                                                                   \
+    }
+PROPOSE(y, cudnnConvolutionFwdAlgoPerf_t)
+PROPOSE(x, cudnnConvolutionBwdDataAlgoPerf_t)
+PROPOSE(filter, cudnnConvolutionBwdFilterAlgoPerf_t)
+#undef PROPOSE
+
+SHOWN cudnnStatus_t cudnnGetConvolutionForwardAlgorithm_v7(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
+                                                           const cudnnFilterDescriptor_t filter,
+                                                           const cudnnConvolutionDescriptor_t how,
+                                                           const cudnnTensorDescriptor_t y, const int most, int *n,
+                                                           cudnnConvolutionFwdAlgoPerf_t *out) {
+    convolution c = convolution_of(x, filter, how, y);
+    (void)handle;
+    return propose_y(&c, most, n, out);
+}
+SHOWN cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t handle,
+                                                                const cudnnFilterDescriptor_t filter,
+                                                                const cudnnTensorDescriptor_t y,
+                                                                const cudnnConvolutionDescriptor_t how,
+                                                                const cudnnTensorDescriptor_t x, const int most,
+                                                                int *n, cudnnConvolutionBwdDataAlgoPerf_t *out) {
+    convolution c = convolution_of(x, filter, how, y);
+    (void)handle;
+    return propose_x(&c, most, n, out);
+}
+SHOWN cudnnStatus_t cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
+                                                                  const cudnnTensorDescriptor_t y,
+                                                                  const cudnnConvolutionDescriptor_t how,
+                                                                  const cudnnFilterDescriptor_t filter, const int most,
+                                                                  int *n, cudnnConvolutionBwdFilterAlgoPerf_t *out) {
+    convolution c = convolution_of(x, filter, how, y);
+    (void)handle;
+    return propose_filter(&c, most, n, out);
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------ */
+
+static int64_t numel(const int *extent) {
+    return (int64_t)extent[0] * extent[1] * extent[2] * extent[3];
+}
+
+/* One tap of one filter over an image's channel: rows x0 and y0 of each output row that it touches. */
+typedef struct tap {
+    int64_t x, y, filter; /* offsets of the first elements */
+    int from, to, step;   /* output columns; columns of x between them */
+} tap;
+
+/* Calls `row` for each tap and each output row, in a fixed order. */
+static void each_row(const convolution *c, void (*row)(const convolution *c, const tap *t)) {
+    const int *x = c->x.extent, *y = c->y.extent, *f = c->filter.extent;
+    int outs = y[1] / c->how.groups;
+    for (int64_t n = 0; n < y[0]; n++)
+        for (int64_t o = 0; o < y[1]; o++)
+            for (int64_t i = 0; i < f[1]; i++)
+                for (int64_t tap_at = 0; tap_at < (int64_t)f[2] * f[3]; tap_at++)
+                    for (int64_t r = 0; r < y[2]; r++) {
+                        int64_t at = r * c->how.stride[0] - c->how.before[0] + tap_at / f[3] * c->how.dilation[0];
+                        int shift = (int)(tap_at % f[3]) * c->how.dilation[1] - c->how.before[1];
+                        int step = c->how.stride[1], from = shift < 0 ? (-shift + step - 1) / step : 0;
+                        int to = x[3] > shift ? (x[3] - shift + step - 1) / step : 0;
+                        if (at < 0 || at >= x[2]) continue;
+                        row(c, &(tap){.x = ((n * x[1] + o / outs * f[1] + i) * x[2] + at) * x[3] + shift,
+                                      .y = ((n * y[1] + o) * y[2] + r) * y[3],
+                                      .filter = (o * f[1] + i) * f[2] * f[3] + tap_at,
+                                      .from = from,
+                                      .to = to < y[3] ? to : y[3],
+                                      .step = step});
+                    }
+}
+
+static void row_of_y(const convolution *c, const tap *t) {
+    for (int j = t->from; j < t->to; j++) c->out[t->y + j] += c->second[t->filter] * c->first[t->x + j * t->step];
+}
+static void row_of_x(const convolution *c, const tap *t) {
+    for (int j = t->from; j < t->to; j++) c->out[t->x + j * t->step] += c->first[t->filter] * c->second[t->y + j];
+}
+static void row_of_filter(const convolution *c, const tap *t) {
+    float sum = 0;
+    for (int j = t->from; j < t->to; j++) sum += c->first[t->x + j * t->step] * c->second[t->y + j];
+    c->out[t->filter] += sum;
+}
+
+static void compute(const standin_item *item, const int *first, const int *second, const int *out,
+                    void (*row)(const convolution *c, const tap *t)) {
+    const convolution *c = (const convolution *)(const void *)item->bytes;
+    standin_touch(item, c->workspace, WORKSPACE, true);
+    standin_touch(item, c->first, (size_t)numel(first) * sizeof(float), false);
+    standin_touch(item, c->second, (size_t)numel(second) * sizeof(float), false);
+    standin_touch(item, c->out, (size_t)numel(out) * sizeof(float), true);
+    memset(c->workspace, 0x5a, WORKSPACE); /* it is the convolution's to write */
+    memset(c->out, 0, (size_t)numel(out) * sizeof(float));
+    each_row(c, row);
+}
+static void compute_y(standin_item *item) {
+    const convolution *c = (const convolution *)(const void *)item->bytes;
+    compute(item, c->x.extent, c->filter.extent, c->y.extent, row_of_y);
+}
+static void compute_x(standin_item *item) {
+    const convolution *c = (const convolution *)(const void *)item->bytes;
+    compute(item, c->filter.extent, c->y.extent, c->x.extent, row_of_x);
+}
+static void compute_filter(standin_item *item) {
+    const convolution *c = (const convolution *)(const void *)item->bytes;
+    compute(item, c->x.extent, c->y.extent, c->filter.extent, row_of_filter);
+}
+
+static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolution *c, int algorithm, size_t nbytes,
+                          const void *alpha, const void *beta, void (*run)(standin_item *item)) {
+    if (algorithm == no_order) standin_broken("a convolution whose sum has no order");
+    if (algorithm == rounds || c->how.math != CUDNN_FMA_MATH) standin_broken("a convolution that rounds its factors");
+    if (!handle->stream || !pthread_equal(handle->owner, pthread_self()))
+        standin_broken("a handle of cuDNN whose stream another thread set");
+    if (!fits(c) || algorithm != good || nbytes < WORKSPACE || !c->workspace || *(const float *)alpha != 1 ||
+        *(const float *)beta != 0)
+        return CUDNN_STATUS_BAD_PARAM;
+    if (standin_fails("convolution")) return CUDNN_STATUS_EXECUTION_FAILED;
+    standin_item *item = standin_item_create(what, sizeof *c);
+    memcpy(item->bytes, c, sizeof *c);
+    item->run = run;
+    item->cost_ns = 5000 + numel(c->y.extent);
+    standin_push(handle->stream, item);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+SHOWN cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t x,
+                                            const void *from_x, const cudnnFilterDescriptor_t filter,
+                                            const void *from_filter, const cudnnConvolutionDescriptor_t how,
+                                            cudnnConvolutionFwdAlgo_t algorithm, void *workspace, size_t nbytes,
+                                            const void *beta, const cudnnTensorDescriptor_t y, void *to) {
+    convolution c = convolution_of(x, filter, how, y);
+    c.first = from_x;
+    c.second = from_filter;
+    c.out = to;
+    c.workspace = workspace;
+    return push(handle, "cudnnConvolutionForward", &c, (int)algorithm, nbytes, alpha, beta, compute_y);
+}
+SHOWN cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
+                                                 const cudnnFilterDescriptor_t filter, const void *from_filter,
+                                                 const cudnnTensorDescriptor_t y, const void *from_y,
+                                                 const cudnnConvolutionDescriptor_t how,
+                                                 cudnnConvolutionBwdDataAlgo_t algorithm, void *workspace,
+                                                 size_t nbytes, const void *beta, const cudnnTensorDescriptor_t x,
+                                                 void *to) {
+    convolution c = convolution_of(x, filter, how, y);
+    c.first = from_filter;
+    c.second = from_y;
+    c.out = to;
+    c.workspace = workspace;
+    return push(handle, "cudnnConvolutionBackwardData", &c, (int)algorithm, nbytes, alpha, beta, compute_x);
+}
+SHOWN cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
+                                                   const cudnnTensorDescriptor_t x, const void *from_x,
+                                                   const cudnnTensorDescriptor_t y, const void *from_y,
+                                                   const cudnnConvolutionDescriptor_t how,
+                                                   cudnnConvolutionBwdFilterAlgo_t algorithm, void *workspace,
+                                                   size_t nbytes, const void *beta,
+                                                   const cudnnFilterDescriptor_t filter, void *to) {
+    convolution c = convolution_of(x, filter, how, y);
+    c.first = from_x;
+    c.second = from_y;
+    c.out = to;
+    c.workspace = workspace;
+    return push(handle, "cudnnConvolutionBackwardFilter", &c, (int)algorithm, nbytes, alpha, beta, compute_filter);
+}
