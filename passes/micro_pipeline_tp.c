@@ -15,6 +15,11 @@ static const weft_option options[] = {
      "chunks: sends, receives and products of row slices; fused: stand together, torch's fused ops in an FX graph"},
     {"guard", WEFT_OPTION_STRING, "on", "on|off", "off: every pair that is legal; on: those that the model says gain"},
     {"chunks_per_shard", WEFT_OPTION_INT, "1", NULL, "pieces in which a rank's rows are sent"},
+    {"directions", WEFT_OPTION_STRING, "one", "one|both",
+     "both: chunks go both ways round a ring at once, in half the steps, where links carry both"},
+    {"all_reduce", WEFT_OPTION_STRING, "rows", "rows|scattered",
+     "a product's all-reduce: of some rows after others; scattered: sums of chunks, as a reduce-scatter, that go to "
+     "all"},
     {"strict_bits", WEFT_OPTION_BOOL, "false", NULL, "sums in the order of ranks, as the reduce-scatter forms them"},
     {"fp32_sums", WEFT_OPTION_BOOL, "false", NULL,
      "16-bit floats are added up in fp32 and rounded once, as with strict_bits"},
@@ -27,6 +32,8 @@ static weft_status begin(micro_pass *m, weft_pass_context *pass, weft_program *p
     *m = (micro_pass){.pass = pass, .program = program, .block = program->blocks[0], .scratch = pass_scratch(pass)};
     m->form = strcmp(weft_pass_option_string(pass, "form"), "fused") == 0 ? MICRO_FUSED : MICRO_CHUNKS;
     m->guards = strcmp(weft_pass_option_string(pass, "guard"), "on") == 0;
+    m->both_ways = strcmp(weft_pass_option_string(pass, "directions"), "both") == 0;
+    m->scatters_reduces = strcmp(weft_pass_option_string(pass, "all_reduce"), "scattered") == 0;
     m->strict_bits = weft_pass_option_bool(pass, "strict_bits");
     m->fp32_sums = m->strict_bits || weft_pass_option_bool(pass, "fp32_sums");
     m->nsub = weft_pass_option_int(pass, "chunks_per_shard");
@@ -46,10 +53,11 @@ static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
     if (why->words) return;
     p->summed = p->kind == MICRO_GATHER ? p->dtype : p->sent;
     if (m->form == MICRO_CHUNKS) {
-        bool all_rows = p->kind == MICRO_REDUCE;
+        p->is_scattered = p->kind == MICRO_REDUCE && m->scatters_reduces && p->reduce == WEFT_REDUCE_SUM &&
+                          micro_rows(p) % p->ring.nranks == 0;
+        bool all_rows = !micro_sends(p);
         p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : m->nsub, micro_rows(p));
-        if (m->fp32_sums && dtype_is_half(p->summed) && p->kind != MICRO_REDUCE &&
-            !(p->exchanges && p->kind == MICRO_SCATTER))
+        if (m->fp32_sums && dtype_is_half(p->summed) && micro_sends(p) && !(p->exchanges && p->kind == MICRO_SCATTER))
             p->summed = WEFT_FP32;
         return;
     }
@@ -100,10 +108,10 @@ static weft_status report(const micro_pass *m, const micro_pair *p, size_t numbe
                          1e6 * p->serial_seconds, 100 * (1 - p->pair_seconds / p->serial_seconds));
 }
 
-/* Whether ranks send each other chunks, and so differ. */
+/* Whether the programs of ranks differ. */
 static bool sends(const micro_pass *m) {
     for (size_t i = 0; i < m->npairs; i++)
-        if (m->pairs[i].kind != MICRO_REDUCE) return true;
+        if (micro_sends(&m->pairs[i])) return true;
     return false;
 }
 

@@ -222,6 +222,16 @@ def reduce_rows(g):
     g.out(g.comm("all_reduce", ["sum"], [11, 5], g.mm(x, w)))
 
 
+def reduce_even(g):  # as a reduce-scatter and an all-gather too
+    x, w = g.given("x", [5 * g.n, 8]), g.given("w", [8, 6])
+    g.out(g.comm("all_reduce", ["sum"], [5 * g.n, 6], g.mm(x, w)))
+
+
+def reduce_even_half(g):
+    x, w = g.given("x", [2, 5 * g.n, 8], "bfloat16"), g.given("w", [8, 3], "bfloat16")
+    g.out(g.comm("all_reduce", ["sum"], [3, 2, 5 * g.n], g.permute(g.mm(x, w), 2, 0, 1)))
+
+
 def reduce_largest_3d(g):  # any operation; through a transposition and a cast
     x, w = g.given("x", [2, 6, 8], "bfloat16"), g.given("w", [8, 5], "bfloat16")
     g.out(g.comm("all_reduce", ["max"], [5, 2, 6], g.cast(g.permute(g.mm(x, w), 2, 0, 1), "float32")))

@@ -51,6 +51,7 @@ typedef struct micro_pair {
     ring ring;                  /* a copy: its ranks are the program's */
     weft_op *collective, *wait; /* wait NULL: none */
     int64_t dim;
+    bool is_scattered; /* reduce: each rank forms the sums of its part of the rows, which then go to all */
     bool exchanges; /* an all-to-all: a gather of what each rank has for this one, or a scatter that adds up nothing */
     weft_reduce reduce;
     weft_var *x;                 /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
@@ -77,7 +78,7 @@ typedef struct micro_pair {
 typedef enum micro_form { MICRO_CHUNKS, MICRO_FUSED } micro_form;
 
 /* The rings on which messages between the ranks of a ring go, as micro_plan.h says. */
-enum { MICRO_LANES = 3, MICRO_RANKS = 64 };
+enum { MICRO_WAY_LANES = 3, MICRO_LANES = 2 * MICRO_WAY_LANES, MICRO_RANKS = 64, MICRO_TURNS = 4 };
 typedef struct micro_lanes {
     int64_t ring, lanes[MICRO_LANES];
     uint64_t members[MICRO_LANES]; /* bits: those of the ring that use the lane, whose ring it is */
@@ -90,7 +91,9 @@ typedef struct micro_pass {
     arena *scratch;
     micro_form form;
     bool guards, strict_bits, fp32_sums;
-    int64_t nsub; /* chunks per shard */
+    bool both_ways;        /* messages go both ways round a ring at once */
+    bool scatters_reduces; /* all-reduces as a reduce-scatter and an all-gather */
+    int64_t nsub;          /* chunks per shard */
     weft_cluster cluster;
     double least_gain; /* of the time as it is */
     double *seconds;   /* by position: what the ops before it compute */
@@ -175,7 +178,12 @@ static inline bool micro_is_inner(const micro_pair *p) {
 static inline int64_t micro_rows(const micro_pair *p) {
     int64_t rows = 1;
     for (uint32_t i = 0; i + 1 < p->x->ndim; i++) rows *= p->dims[i];
-    return p->kind == MICRO_SCATTER && !micro_is_columns(p) ? rows / p->ring.nranks : rows;
+    bool is_part = p->is_scattered || (p->kind == MICRO_SCATTER && !micro_is_columns(p));
+    return is_part ? rows / p->ring.nranks : rows;
+}
+/* Whether ranks send each other chunks, and so differ. */
+static inline bool micro_sends(const micro_pair *p) {
+    return p->kind != MICRO_REDUCE || p->is_scattered;
 }
 /* A chunk is cast beside its product, so that ranks send the smaller type. */
 static inline bool micro_casts_chunks(const micro_pair *p) {

@@ -131,21 +131,28 @@ static weft_status put_sums(micro_writing *w, weft_var **out) {
     int64_t dims[WEFT_MAX_RANK];
     uint32_t ndim = p->x->ndim;
     *out = w->spaces[CHUNK_RESULTS][0];
-    if (w->plan.nsub == 1 && !p->path.is_transposed) return NULL;
+    size_t count = p->kind == MICRO_REDUCE ? w->nchunks : (size_t)w->plan.nsub;
+    if (count == 1 && !p->path.is_transposed) return NULL;
     memcpy(dims, p->dims, ndim * sizeof *dims);
     if (p->kind == MICRO_SCATTER) dims[p->dim] /= w->plan.nranks;
     dims[ndim - 1] = (*out)->dims[1];
     weft_var *pieces = *out;
-    TRY(micro_new_var(w, "sums", 0, p->summed, ndim, dims, out));
-    if (w->plan.nsub == 1) return micro_put_view(w, pieces, *out);
-    return micro_put_together(w, w->spaces[CHUNK_RESULTS], (size_t)w->plan.nsub, false, *out);
+    TRY(micro_new_var(w, "sums", 0, pieces->dtype, ndim, dims, out));
+    if (count == 1) return micro_put_view(w, pieces, *out);
+    return micro_put_together(w, w->spaces[CHUNK_RESULTS], count, false, *out);
 }
 
 static weft_status write_reduce(micro_writing *w) {
     const micro_pair *p = w->pair;
     weft_var *sum;
-    TRY(micro_cut_rows(w, p->x, 1, "rows", w->spaces[CHUNK_OWN]));
-    TRY(make_space(w, CHUNK_RESULTS, p->sent, (size_t)w->plan.nsub, micro_columns(&p->products[0]), 0, "sum"));
+    int64_t columns = micro_columns(&p->products[0]);
+    TRY(micro_cut_rows(w, p->x, p->is_scattered ? p->ring.nranks : 1, "rows", w->spaces[CHUNK_OWN]));
+    TRY(make_space(w, CHUNK_RESULTS, p->sent, w->nchunks, columns, 0, "sum"));
+    if (p->is_scattered) {
+        TRY(make_space(w, CHUNK_OUTGOING, p->sent, (size_t)w->plan.nturns, columns, 0, "outgoing"));
+        TRY(make_space(w, CHUNK_INCOMING, p->sent, (size_t)w->plan.nbuffers, columns, 0, "incoming"));
+        if (w->plan.widens) TRY(make_space(w, CHUNK_TOTALS, p->summed, (size_t)w->plan.nsub, columns, 0, "wide_sum"));
+    }
     TRY(micro_put_steps(w));
     TRY(put_sums(w, &sum));
     return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
@@ -172,7 +179,7 @@ static weft_status write_scatter(micro_writing *w) {
     int64_t columns;
     weft_var *sum;
     TRY(cut_operands(w, &columns));
-    TRY(make_space(w, CHUNK_OUTGOING, p->sent, 2, columns, 0, "outgoing"));
+    TRY(make_space(w, CHUNK_OUTGOING, p->sent, (size_t)w->plan.nturns, columns, 0, "outgoing"));
     if (p->exchanges) {
         TRY(make_space(w, CHUNK_RESULTS, p->sent, w->nchunks, columns, 0, "product"));
         TRY(micro_put_steps(w));
@@ -200,7 +207,8 @@ static int member_of(const ring *r, int64_t rank) {
 static bool same_kind(const chunk_plan *a, const chunk_plan *b) {
     return a->kind == b->kind && a->nranks == b->nranks && a->nsub == b->nsub && a->in_rank_order == b->in_rank_order &&
            a->keeps_rows == b->keeps_rows && a->exchanges == b->exchanges && a->widens == b->widens &&
-           a->multiplies == b->multiplies && a->accumulates == b->accumulates;
+           a->both_ways == b->both_ways && a->is_scattered == b->is_scattered && a->multiplies == b->multiplies &&
+           a->accumulates == b->accumulates;
 }
 
 /* Plans are proved once for each kind: all else of a pair does not show in them. */
@@ -232,12 +240,17 @@ static int64_t free_ring(const weft_program *p) {
     return id;
 }
 
-static uint64_t users_of(int nranks, int lane) {
+/* Of one way a message goes up to n - 1 members on, of both ways half as far each. */
+static uint64_t users_of(int nranks, bool both_ways, int lane) {
     uint64_t users = 0;
+    bool back = lane >= MICRO_WAY_LANES;
+    int most = both_ways ? nranks / 2 : back ? 0 : nranks - 1;
     for (int from = 0; from < nranks; from++)
-        for (int s = 1; s < nranks; s++)
-            if (chunk_lane(nranks, from, s) == lane)
+        for (int k = 1; k <= most; k++) {
+            int s = back ? nranks - k : k;
+            if (chunk_lane(nranks, from, s, back) == lane)
                 users |= UINT64_C(1) << from | UINT64_C(1) << (from - s + nranks) % nranks;
+        }
     return users;
 }
 
@@ -249,7 +262,7 @@ static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
     for (int k = 0; k < MICRO_LANES; k++) {
         int64_t ranks[MICRO_RANKS];
         size_t n = 0;
-        out->members[k] = users_of(of->nranks, k);
+        out->members[k] = users_of(of->nranks, m->both_ways && of->nranks > 2, k);
         for (int i = 0; i < of->nranks; i++)
             if (out->members[k] >> i & 1) ranks[n++] = of->ranks[i];
         if (n) TRY(weft_program_set_ring(m->program, out->lanes[k] = free_ring(m->program), n, ranks));
@@ -266,19 +279,21 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
                         .member = member_of(&p->ring, pass_rank(m->pass)),
                         .nsub = p->pieces,
                         .in_rank_order = m->strict_bits,
+                        .both_ways = m->both_ways,
                         .keeps_rows = p->keeps_whole,
                         .exchanges = p->exchanges,
-                        .widens = p->kind == MICRO_SCATTER && micro_widens(p),
+                        .is_scattered = p->is_scattered,
+                        .widens = p->kind != MICRO_GATHER && micro_widens(p),
                         .multiplies = micro_has_role(p, false),
                         .accumulates = micro_has_role(p, true)};
-    if (p->kind != MICRO_REDUCE) TRY(find_lanes(m, &p->ring, &w.lanes));
+    if (micro_sends(p)) TRY(find_lanes(m, &p->ring, &w.lanes));
     if (asked.member < 0 && pass_rank(m->pass) < 0) asked.member = 0; /* all do the same */
     if (asked.member < 0) return NULL;                                /* another rank's ring */
     TRY(prove(m, &asked));
     TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
     w.rows = micro_rows(p);
     w.width = p->dims[p->x->ndim - 1];
-    w.nchunks = (size_t)(p->kind == MICRO_REDUCE ? w.plan.nsub : w.plan.nranks * w.plan.nsub);
+    w.nchunks = (size_t)(micro_sends(p) ? w.plan.nranks * w.plan.nsub : w.plan.nsub);
     TRY(begin(&w));
     TRY(micro_begin_writing(&w));
     TRY(p->kind == MICRO_GATHER ? write_gather(&w) : p->kind == MICRO_SCATTER ? write_scatter(&w) : write_reduce(&w));

@@ -126,7 +126,7 @@ static double plan_seconds(const chunk_plan *plan, const prices *of, double *end
             [CHUNK_REDUCE] = of->reduce};
         if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
         ends[i] = clock[s->stream] = start + takes[s->action];
-        if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[CHUNK_SENDS] = ends[i];
+        if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[plan->steps[i - 1].stream] = ends[i];
         if (ends[i] > latest) latest = ends[i];
     }
     return latest;
@@ -160,20 +160,29 @@ static double chunks_path_seconds(const weft_cluster *c, const micro_pair *p, do
     return p->path.is_transposed ? sum + work_seconds(c, 0, 2 * elements * nbytes_of(p->sent)) : sum;
 }
 
+/* Ways of a message that share one: behind a switch a rank has one port each way. */
+static int shared_ways(const micro_pass *m, const micro_pair *p, const plan_curve *curve) {
+    for (size_t k = 0; k < curve->nlinks; k++)
+        if (m->both_ways && p->ring.nranks > 2 && curve->links[k].topology == WEFT_TOPOLOGY_SWITCH) return 2;
+    return 1;
+}
+
 static weft_status price(const micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
     const weft_cluster *c = &m->cluster;
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
     chunk_plan plan, asked = {.exchanges = p->exchanges,
-                              .widens = p->kind == MICRO_SCATTER && micro_widens(p),
+                              .is_scattered = p->is_scattered,
+                              .widens = p->kind != MICRO_GATHER && micro_widens(p),
                               .kind = p->kind,
                               .nranks = p->ring.nranks,
                               .in_rank_order = m->strict_bits,
+                              .both_ways = m->both_ways,
                               .keeps_rows = p->keeps_whole,
                               .multiplies = micro_has_role(p, false),
                               .accumulates = micro_has_role(p, true)};
-    double n = p->kind == MICRO_REDUCE ? 1 : p->ring.nranks, inner = inner_of(p), size = nbytes_of(p->sent),
+    double n = micro_sends(p) ? p->ring.nranks : 1, inner = inner_of(p), size = nbytes_of(p->sent),
            rows = (double)micro_rows(p), results = 0;
     asked.nsub = p->pieces;
     TRY(chunk_plan_make(m->scratch, &asked, &plan));
@@ -200,7 +209,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner, share),
                  .accumulate = products_seconds(c, p, true, chunk, inner, 1) + adding_seconds(c, p, chunk),
                  .reduce = reduce,
-                 .message = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size),
+                 .message = 1e-9 * (double)plan_curve_ns(&curve, shared_ways(m, p, &curve) * chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
                  .keep = work_seconds(c, 0, 2 * chunk * (p->kind == MICRO_GATHER ? inner : results) * size)};
     if (asked.widens) of.add += widening_seconds(c, p, chunk * results);

@@ -174,10 +174,11 @@ static weft_status exchange(prover *v, int from, size_t step, bool *out_moved) {
     content x;
     *out_moved = false;
     if (s->peer < 0 || s->peer >= v->nranks) return complain(v, from, step, "there is no such member");
-    size_t other = stand(v, s->peer, CHUNK_RECEIVES);
+    size_t other = stand(v, s->peer, s->stream == CHUNK_SENDS_BACK ? CHUNK_RECEIVES_BACK : CHUNK_RECEIVES);
     if (other == SIZE_MAX) return NULL;
     const chunk_step *r = &v->plans[s->peer].steps[other];
-    if (r->action != CHUNK_RECEIVE || r->peer != from || !waits_are_over(v, s->peer, r)) return NULL;
+    if (r->action != CHUNK_RECEIVE || r->peer != from || r->lane != s->lane || !waits_are_over(v, s->peer, r))
+        return NULL;
     *out_moved = true;
     enter(v, from, s);
     enter(v, s->peer, r);
@@ -186,8 +187,7 @@ static weft_status exchange(prover *v, int from, size_t step, bool *out_moved) {
     TRY(read_place(v, from, step, s->from, s->from_buffer, &x));
     join(v, b, a);
     if (x.chunk != r->chunk) TRY(complain(v, s->peer, other, "it receives another chunk than it says"));
-    TRY(write_place(v, s->peer, other, r->to, r->buffer, &x));
-    join(v, a, b);
+    TRY(write_place(v, s->peer, other, r->to, r->buffer, &x)); /* the sender need not learn that it came */
     leave(v, from, step);
     leave(v, s->peer, other);
     return NULL;
@@ -256,7 +256,7 @@ static weft_status begin(prover *v) {
     for (int r = 0; r < v->nranks; r++)
         if (v->plans[r].count > v->most) v->most = v->plans[r].count;
     size_t nchunks = (size_t)(p->nranks * p->nsub), nsteps = (size_t)v->nranks * v->most;
-    v->nplaces = nchunks + 2;
+    v->nplaces = nchunks + MICRO_TURNS;
     v->clocks = ARENA_ARRAY(v->a, uint32_t, (size_t)v->nstreams * v->nstreams);
     v->done_clocks = ARENA_ARRAY(v->a, uint32_t, nsteps * v->nstreams + 1);
     v->done = ARENA_ARRAY(v->a, bool, nsteps + 1);
@@ -270,7 +270,8 @@ static weft_status begin(prover *v) {
             v->places[s][i] = (place){.holds = {.chunk = -1}, .read_at = reads + i * v->nstreams};
     }
     for (int r = 0; r < v->nranks; r++)
-        for (int32_t i = 0; i < (p->kind == MICRO_SCATTER || p->exchanges ? (int32_t)nchunks : p->nsub); i++)
+        for (int32_t i = 0;
+             i < (p->kind == MICRO_SCATTER || p->is_scattered || p->exchanges ? (int32_t)nchunks : p->nsub); i++)
             place_at(v, r, CHUNK_OWN, i)->holds =
                 (content){.chunk = p->kind == MICRO_GATHER ? r * p->nsub + i % p->nsub : i,
                           .is_rows = true,
@@ -299,10 +300,12 @@ static weft_status check_gathered(prover *v, int r) {
 }
 
 static weft_status check_reduced(prover *v, int r) {
-    for (int32_t i = 0; i < v->plans[r].nsub; i++) {
+    const chunk_plan *p = &v->plans[r];
+    for (int32_t i = 0; i < (p->is_scattered ? p->nranks : 1) * p->nsub; i++) {
         const content *x = &place_at(v, r, CHUNK_RESULTS, i)->holds;
-        if (x->chunk != i || x->members != all_members(v))
-            return complain(v, r, v->plans[r].count, "a sum is not complete");
+        if (x->chunk != i || x->members != all_members(v)) return complain(v, r, p->count, "a sum is not complete");
+        if (p->is_scattered && p->in_rank_order && x->in_order != p->nranks - 1)
+            return complain(v, r, p->count, "a sum is not in the order of ranks");
     }
     return NULL;
 }

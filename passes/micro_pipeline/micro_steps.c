@@ -7,7 +7,9 @@
 static const char *const streams[] = {[CHUNK_COMPUTE] = "",
                                       [CHUNK_SENDS] = "micro_pipeline_sends",
                                       [CHUNK_RECEIVES] = "micro_pipeline_receives",
-                                      [CHUNK_SUMS] = "micro_pipeline_sums"};
+                                      [CHUNK_SUMS] = "micro_pipeline_sums",
+                                      [CHUNK_SENDS_BACK] = "micro_pipeline_sends_back",
+                                      [CHUNK_RECEIVES_BACK] = "micro_pipeline_receives_back"};
 
 static const char *event_of(const micro_writing *w, int64_t step, char *words, size_t room) {
     micro_name(words, room, "micro_pipeline/", w->number, (const char *[]){"/", NULL}, step);
@@ -237,15 +239,16 @@ weft_status micro_put_rests(micro_writing *w) {
 
 weft_status micro_put_steps(micro_writing *w) {
     bool begun[CHUNK_STREAMS] = {[CHUNK_COMPUTE] = true};
-    int64_t last[CHUNK_STREAMS] = {-1, -1, -1, -1};
+    int64_t last[CHUNK_STREAMS] = {-1, -1, -1, -1, -1, -1};
     char words[CHUNK_STREAMS][64];
     const char *awaited[CHUNK_STREAMS];
     size_t n = 0;
     for (size_t i = 0; i < w->plan.count; i++) last[w->plan.steps[i].stream] = (int64_t)i;
-    /* What is received is multiplied, or added up; but products of an all-to-all stay. */
-    bool stays = w->pair->kind == MICRO_SCATTER && w->pair->exchanges;
+    /* What is received is multiplied, or added up; but products of an all-to-all stay, and sums for all. */
+    bool stays = w->pair->is_scattered || (w->pair->kind == MICRO_SCATTER && w->pair->exchanges);
     for (int s = CHUNK_SENDS; s < CHUNK_STREAMS; s++) {
-        if (last[s] < 0 || (s == CHUNK_RECEIVES && !stays)) continue;
+        bool receives = s == CHUNK_RECEIVES || s == CHUNK_RECEIVES_BACK;
+        if (last[s] < 0 || (receives && !stays)) continue;
         w->plan.steps[last[s]].signals = true;
         awaited[n] = event_of(w, last[s], words[n], sizeof words[n]);
         n++;

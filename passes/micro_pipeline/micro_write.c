@@ -183,7 +183,8 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
     TRY(bucket_tensor_make(w->m->program, &layout, &joined));
     TRY(tag(w, joined.op));
-    if (w->pair->kind == MICRO_GATHER && !w->pair->exchanges && count == w->nchunks)
+    bool is_gathered = w->pair->is_scattered || (w->pair->kind == MICRO_GATHER && !w->pair->exchanges);
+    if (is_gathered && count == w->nchunks)
         TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
     const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
     TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));

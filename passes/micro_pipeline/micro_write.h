@@ -17,7 +17,8 @@ typedef struct micro_writing {
     weft_var **spaces[CHUNK_SPACES]; /* by buffer; results of the k-th product behind those of the one before */
     weft_var **parts; /* of products that are added up: the other operand's, by chunk; the k-th's as results */
     bool *begun;      /* the totals that hold something */
-    weft_var *last[CHUNK_SPACES][2]; /* by buffer: outgoing and incoming of the last piece, where that has fewer rows */
+    weft_var *last[CHUNK_SPACES]
+                  [MICRO_TURNS]; /* by buffer: outgoing and incoming of the last piece, where that has fewer rows */
     size_t nchunks;
     micro_lanes lanes;
 } micro_writing;

@@ -43,7 +43,37 @@ for n in $ranks; do
         compare "$case on $n ranks, any floats" "$options" 0
     done
 done
+# both ways round the ring, of an even number of ranks and an odd one; an all-reduce as a reduce-scatter and an all-gather
+[ -n "$WEFT_LONG_TESTS" ] || ranks='4 5'
+for n in $ranks; do
+    programs=$(r=0; while [ $r -lt "$n" ]; do echo "$folder/rank$r.yaml"; r=$((r + 1)); done)
+    both=', directions: both, chunks_per_shard: 3'
+    for case in gather_uneven accumulate_last_3d scatter_half_mean exchange_products back_row_parallel; do
+        [ -n "$WEFT_LONG_TESTS" ] || [ "$n" = 4 ] || [ $case = scatter_half_mean ] || continue
+        one $case
+        case $case in
+        gather* | exchange*) compare "$case on $n ranks" "$both" 0 ;;
+        scatter*) compare "$case on $n ranks" ', directions: both, chunks_per_shard: 2, strict_bits: true' 0 ;;
+        esac
+        one $case ints
+        compare "$case on $n ranks, exact sums" "$both" 0
+        [ "$n" = 2 ] || grep -q 'stream: micro_pipeline_sends_back' "$folder/rank0.yaml"; ok $? "$case on $n ranks: chunks go both ways"
+    done
+    for case in reduce_even reduce_even_half; do
+        scattered=', all_reduce: scattered, chunks_per_shard: 2'
+        one $case
+        compare "$case on $n ranks, any floats" "$scattered, strict_bits: true" 0
+        [ $case = reduce_even_half ] || prints 0 'what ranks ran before: same bits' "$case is proved in the order of ranks" "$weft" verify $programs --reading in_order --against "$graph"
+        one $case ints
+        compare "$case on $n ranks, exact sums" "$scattered" 0
+        compare "$case on $n ranks, both ways" "$scattered, directions: both" 0
+        grep -q p_send "$folder/rank0.yaml"; ok $? "$case on $n ranks: sums are sent"
+    done
+done
 n=2 programs="$folder/rank0.yaml $folder/rank1.yaml"
+one reduce_largest_3d
+says 0 'all_reduce' 'maxima are reduced by rows' "$weft" opt "$graph" -v --passes 'micro_pipeline_tp: {guard: off, all_reduce: scattered}' -o "$folder/rows.yaml"
+! grep -q p_send "$folder/rows.yaml"; ok $? 'maxima are not sent'
 one back_half
 compare 'sums of 16-bit floats in fp32' ', fp32_sums: true' 0.01
 grep -q 'wide_sum' "$folder/rank0.yaml"; ok $? 'a weight gradient of 16-bit floats is added up in fp32'

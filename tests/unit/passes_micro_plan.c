@@ -47,6 +47,10 @@ static const chunk_plan kinds[] = {
     {.kind = MICRO_SCATTER, .widens = true},
     {.kind = MICRO_SCATTER, .in_rank_order = true, .widens = true},
     {.kind = MICRO_REDUCE},
+    {.kind = MICRO_REDUCE, .is_scattered = true},
+    {.kind = MICRO_REDUCE, .is_scattered = true, .in_rank_order = true},
+    {.kind = MICRO_REDUCE, .is_scattered = true, .widens = true},
+    {.kind = MICRO_REDUCE, .is_scattered = true, .in_rank_order = true, .widens = true},
     {.kind = MICRO_GATHER, .exchanges = true, .multiplies = true, .keeps_rows = true},
     {.kind = MICRO_SCATTER, .exchanges = true},
 };
@@ -61,13 +65,18 @@ static void for_each_kind(int most_ranks, void (*visit)(const chunk_plan *asked,
                 chunk_plan plans[MOST_RANKS], asked = kinds[kind];
                 asked.nranks = n;
                 asked.nsub = nsub;
-                make(&asked, plans);
-                visit(&asked, plans);
+                for (int ways = 1; ways <= (n > 2 && (asked.kind != MICRO_REDUCE || asked.is_scattered) ? 2 : 1);
+                     ways++) {
+                    asked.both_ways = ways == 2;
+                    make(&asked, plans);
+                    visit(&asked, plans);
+                }
             }
 }
 
 static void print_name(const chunk_plan *asked, char *out, size_t room) {
-    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s%s", kind_names[asked->kind], asked->nranks, asked->nsub,
+    snprintf(out, room, "%s of %d ranks, %d pieces%s%s%s%s%s%s%s", kind_names[asked->kind], asked->nranks, asked->nsub,
+             asked->is_scattered ? ", scattered" : "", asked->both_ways ? ", both ways" : "",
              asked->exchanges ? ", all to all" : "", asked->widens ? ", wider sums" : "",
              asked->keeps_rows ? ", rows kept" : "", asked->accumulates ? ", added up" : "",
              asked->in_rank_order ? ", in the order of ranks" : "");
@@ -135,7 +144,8 @@ static void change_buffers(const chunk_plan *asked, chunk_plan *plans) {
             expect_refused(asked, plans, member, i, "it reads the other buffer");
             *s = old;
         }
-        int32_t nresults = asked->kind == MICRO_REDUCE ? asked->nsub : asked->nranks * asked->nsub;
+        int32_t nresults =
+            asked->kind == MICRO_REDUCE && !asked->is_scattered ? asked->nsub : asked->nranks * asked->nsub;
         if (s->to == CHUNK_RESULTS && nresults > 1) {
             s->buffer = (s->buffer + 1) % (asked->kind == MICRO_SCATTER ? 2 : nresults);
             expect_refused(asked, plans, member, i, "its result is another");
@@ -160,7 +170,7 @@ Test(passes_micro_plan, no_buffer_can_be_another) {
 /* One member reduces pieces in another order, or one of them early. */
 static void change_reduces(const chunk_plan *asked, chunk_plan *plans) {
     chunk_plan *p = &plans[asked->nranks - 1];
-    for (size_t i = 0; asked->kind == MICRO_REDUCE && i + 2 < p->count; i++) {
+    for (size_t i = 0; asked->kind == MICRO_REDUCE && !asked->is_scattered && i + 2 < p->count; i++) {
         chunk_step *a = &p->steps[i], *b = &p->steps[i + 2], old_a = *a, old_b = *b;
         if (a->action != CHUNK_REDUCE) continue;
         a->chunk = a->buffer = a->from_buffer = old_b.chunk;
@@ -201,6 +211,7 @@ static void swap_steps(const chunk_plan *asked, chunk_plan *plans) {
             chunk_step *a = &p->steps[i], *b = &p->steps[k], old_a = *a, old_b = *b;
             if (a->stream != b->stream || a->action != b->action || a->peer < 0) continue;
             if (a->action == CHUNK_SEND && asked->kind == MICRO_GATHER && !asked->exchanges) continue;
+            if (a->action == CHUNK_SEND && a->from == CHUNK_RESULTS && b->from == CHUNK_RESULTS) continue;
             a->peer = old_b.peer, b->peer = old_a.peer;
             if (old_a.peer == old_b.peer) continue;
             expect_refused(asked, plans, 0, i, "messages are in another order");
@@ -211,6 +222,44 @@ static void swap_steps(const chunk_plan *asked, chunk_plan *plans) {
 Test(passes_micro_plan, messages_keep_their_order) {
     for_each_kind(5, swap_steps);
     cr_expect_gt(nmutants, 100);
+}
+
+/* A message goes the other way round, or on another lane. */
+static void change_ways(const chunk_plan *asked, chunk_plan *plans) {
+    static const uint8_t others[] = {[CHUNK_SENDS] = CHUNK_SENDS_BACK,
+                                     [CHUNK_RECEIVES] = CHUNK_RECEIVES_BACK,
+                                     [CHUNK_SENDS_BACK] = CHUNK_SENDS,
+                                     [CHUNK_RECEIVES_BACK] = CHUNK_RECEIVES};
+    for (size_t i = 0; i < plans[0].count; i++) {
+        chunk_step *s = &plans[0].steps[i], old = *s;
+        if (s->peer < 0) continue;
+        s->stream = others[s->stream];
+        expect_refused(asked, plans, 0, i, "it goes the other way");
+        *s = old;
+        s->lane = (s->lane + 1) % MICRO_LANES;
+        expect_refused(asked, plans, 0, i, "it goes on another lane");
+        *s = old;
+    }
+}
+
+Test(passes_micro_plan, messages_go_their_way) {
+    for_each_kind(5, change_ways);
+    cr_expect_gt(nmutants, 1000);
+}
+
+/* Steps in which a member sends: half as many, rounded up, where each sends to both sides. */
+Test(passes_micro_plan, both_ways_take_half_the_steps) {
+    for (int n = 2; n <= MOST_RANKS; n++) {
+        chunk_plan asked = {.kind = MICRO_GATHER, .nranks = n, .nsub = 1, .multiplies = true}, plan;
+        for (int ways = 1; ways <= 2; ways++) {
+            int sent[CHUNK_STREAMS] = {0};
+            asked.both_ways = ways == 2;
+            must(chunk_plan_make(&memory, &asked, &plan));
+            for (size_t i = 0; i < plan.count; i++) sent[plan.steps[i].stream] += plan.steps[i].action == CHUNK_SEND;
+            cr_expect_eq(sent[CHUNK_SENDS], n > 2 && ways == 2 ? n / 2 : n - 1);
+            cr_expect_eq(sent[CHUNK_SENDS] + sent[CHUNK_SENDS_BACK], n - 1);
+        }
+    }
 }
 
 Test(passes_micro_plan, a_plan_is_printed_as_a_table) {
