@@ -1,9 +1,11 @@
 /* all_reduce.c: an all_reduce between processes, as Weft does it, by MPI_Allreduce itself, and with --collectives
  * library: in turns, so that all three have the same machine. usage: mpirun -n P all_reduce [NBYTES...]       a line a
- * size: the median of each, GB/s, and of the ratios to MPI's */
+ * size: the median of each, GB/s, and of the ratios to MPI's; what process 0 took of processors, waits that spin
+ * included */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "executor/comm/comm.h"
 #include "weft/processes.h"
@@ -30,16 +32,23 @@ static comm_ring *open_ring(const weft_allocator *allocator, const comm_host *gi
     return ring;
 }
 
-static double time_once(int way, comm_ring *const *rings, float *x, size_t nbytes, int ncalls) {
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double time_once(int way, comm_ring *const *rings, float *x, size_t nbytes, int ncalls, double *out_cpu) {
     comm_request q = {.kind = COMM_ALL_REDUCE, .dtype = WEFT_FP32, .count = (int64_t)(nbytes / 4), .src = x, .dst = x};
     MPI_Barrier(MPI_COMM_WORLD);
-    double start = MPI_Wtime();
+    double start = MPI_Wtime(), cpu = cpu_seconds();
     for (int i = 0; i < ncalls; i++) {
         if (way == MPI_WAY)
             MPI_Allreduce(MPI_IN_PLACE, x, (int)(nbytes / 4), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
         else
             must(comm_run(rings[way], &q));
     }
+    *out_cpu = (cpu_seconds() - cpu) / ncalls;
     return (MPI_Wtime() - start) / ncalls;
 }
 
@@ -54,22 +63,24 @@ static double median(double *values) {
 }
 
 static void measure(comm_ring *const *rings, size_t nbytes, bool speaks) {
-    static double seconds[NWAYS][NROUNDS], ratio[NWAYS][NROUNDS];
+    static double seconds[NWAYS][NROUNDS], ratio[NWAYS][NROUNDS], cpu[NWAYS][NROUNDS];
     float *x = aligned_alloc(64, (nbytes + 63) / 64 * 64);
     int ncalls = nbytes < (1 << 20) ? 100 : 2;
     memset(x, 0, nbytes);
     for (int round = -2; round < NROUNDS; round++) {
-        double took[NWAYS];
-        for (int way = 0; way < NWAYS; way++) took[way] = time_once(way, rings, x, nbytes, ncalls);
+        double took[NWAYS], used[NWAYS];
+        for (int way = 0; way < NWAYS; way++) took[way] = time_once(way, rings, x, nbytes, ncalls, &used[way]);
         for (int way = 0; way < NWAYS && round >= 0; way++) {
             seconds[way][round] = took[way];
+            cpu[way][round] = used[way];
             ratio[way][round] = took[MPI_WAY] / took[way];
         }
     }
     if (speaks) printf("%9zu bytes", nbytes);
     for (int way = 0; way < NWAYS && speaks; way++) {
         double s = median(seconds[way]);
-        printf("   %s %.3f ms, %.2f GB/s (%.2f)", ways[way], 1e3 * s, 1e-9 * (double)nbytes / s, median(ratio[way]));
+        printf("   %s %.3f ms, %.2f GB/s (%.2f), cpu %.3f ms", ways[way], 1e3 * s, 1e-9 * (double)nbytes / s,
+               median(ratio[way]), 1e3 * median(cpu[way]));
     }
     if (speaks) putchar('\n');
     free(x);

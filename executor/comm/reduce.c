@@ -161,6 +161,11 @@ bool reduce_supports(weft_dtype dtype, weft_reduce reduce) {
     return row && reduce >= WEFT_REDUCE_SUM && reduce <= WEFT_REDUCE_ALL && row->combine[reduce];
 }
 
+bool reduce_widens(weft_dtype dtype) {
+    const reduce_row *row = find_row(dtype);
+    return row && row->finish;
+}
+
 void reduce_sources(weft_dtype dtype, weft_reduce reduce, const void *const *srcs, int nsrcs, size_t count,
                     reduce_block *block) {
     const reduce_row *row = find_row(dtype);

@@ -19,8 +19,12 @@ typedef union reduce_block {
 /* Whether elements of `dtype` can be reduced so. */
 bool reduce_supports(weft_dtype dtype, weft_reduce reduce);
 
+/* Whether running values take more bytes than elements: 16-bit floats, which are added up in 32 bits. */
+bool reduce_widens(weft_dtype dtype);
+
 /* block = reduce over i of srcs[i][0 .. count), from srcs[0] to srcs[nsrcs - 1] in that order, in the dtype of the
- * tensor. At most REDUCE_BLOCK_NBYTES of elements. Sources are read only. */
+ * tensor. At most REDUCE_BLOCK_NBYTES of elements. Sources are read only. Where `dtype` is not widened nothing behind
+ * the elements is written: the block may be the result's own place, if no source lies there. */
 void reduce_sources(weft_dtype dtype, weft_reduce reduce, const void *const *srcs, int nsrcs, size_t count,
                     reduce_block *block);
 

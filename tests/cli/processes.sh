@@ -56,7 +56,7 @@ for name in $cases; do
     same_bits "$folder/threads.npz" "$folder/hybrid.npz" "$name, two ranks a process"
 done
 
-# --- MPI's own sums -----------------------------------------------------------------------------------------------------
+# --- messages, memory and MPI's own sums ------------------------------------------------------------------------------
 if command -v mpicc >/dev/null; then
     cat >"$folder/count.c" <<'EOF'
 #include <mpi.h>
@@ -64,6 +64,10 @@ if command -v mpicc >/dev/null; then
 int MPI_Iallreduce(const void *in, void *out, int n, MPI_Datatype t, MPI_Op op, MPI_Comm c, MPI_Request *r) {
     fputs("MPI adds up\n", stderr);
     return PMPI_Iallreduce(in, out, n, t, op, c, r);
+}
+int MPI_Isend(const void *in, int n, MPI_Datatype t, int to, int tag, MPI_Comm c, MPI_Request *r) {
+    if (n > 10000) fputs("a long message\n", stderr);
+    return PMPI_Isend(in, n, t, to, tag, c, r);
 }
 EOF
     mpicc -shared -fPIC -o "$folder/count.so" "$folder/count.c"
@@ -81,6 +85,16 @@ EOF
             [ $found = $how ]
             ok $? "--collectives $how in $processes processes: sums are $found"
         done
+    done
+    for shared in 1 0; do
+        env WEFT_MPI_SHARED=$shared LD_PRELOAD="$folder/count.so" "$weft" run "$folder/dp4.pdmodel" --params "$case/params.npz" \
+            --feed "$case/feeds.npz" --fetch "$loss" --launch --processes 2 >"$folder/shared$shared.csv" 2>"$folder/$shared.err"
+        ok $? "WEFT_MPI_SHARED=$shared: $(tail -n 3 "$folder/$shared.err")"
+        grep -q 'a long message' "$folder/$shared.err" && found=0 || found=1
+        [ $found = $shared ]
+        ok $? "WEFT_MPI_SHARED=$shared: elements go by $([ $shared = 1 ] && echo memory || echo messages)"
+        cmp -s "$folder/ordered.csv" "$folder/shared$shared.csv"
+        ok $? "WEFT_MPI_SHARED=$shared: the same losses"
     done
     grep -q 'may differ from run to run' "$folder/library.err" && ! grep -q 'may differ' "$folder/ordered.err"
     ok $? '--collectives library says that it is not reproducible'

@@ -1,6 +1,8 @@
 /* comm_mpi.c: the MPI engine: the conformance of all engines (tests/support/comm_conformance.c) in 2, 3 and 4
- * processes. Worlds have up to 4 ranks, so that processes have one rank, several, or none; one more has 300. Started by
- * itself it starts mpirun with itself; without the plugin, or without mpirun, it is skipped. */
+ * processes, through memory that they share and by messages alone. Worlds have up to 4 ranks, so that processes have
+ * one rank, several, or none; one more has 300. Started by itself it starts mpirun with itself; without the plugin, or
+ * without mpirun, it is skipped. */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -86,15 +88,71 @@ static void test_many(launched *l, int *passed, int *failed) {
     close_world(l, &world, 1);
 }
 
+/* --- tensors of many segments ------------------------------------------------------------------------------------- */
+
+enum { RING_RANKS = 4, LONG_ELEMENTS = 500003, LONG_SPLIT = 123457 };
+
+static float awkward(int rank, int64_t i) {
+    return ldexpf(sinf((float)(i % 1009 + 1) * (float)(rank + 1)), rank * 3 - 8);
+}
+
+/* Whether x[0 .. count) are the sums of elements `first` and following, in the order of the ring. */
+static bool is_in_order(const float *x, int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        float want = awkward(0, first + i);
+        for (int r = 1; r < RING_RANKS; r++) want += awkward(r, first + i);
+        if (memcmp(&want, &x[i], sizeof want) != 0) return false;
+    }
+    return true;
+}
+
+/* In turns of kinds and of places, so that each finds what the one before has left. */
+static void *sum_long(void *arg) {
+    static const int64_t parts[] = {LONG_SPLIT, LONG_ELEMENTS - LONG_SPLIT};
+    one_of_many *m = arg;
+    int self = m->ring->index;
+    int64_t each = LONG_ELEMENTS / RING_RANKS;
+    float *x = malloc(LONG_ELEMENTS * sizeof *x), *y = malloc(LONG_ELEMENTS * sizeof *y);
+    m->is_right = true;
+    for (int turn = 0; turn < 3; turn++) {
+        comm_request q = {.dtype = WEFT_FP32, .count = LONG_ELEMENTS, .src = x, .dst = y, .op = "test"};
+        for (int64_t i = 0; i < LONG_ELEMENTS; i++) x[i] = awkward(self, i);
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_in_order(y, 0, LONG_ELEMENTS);
+        q.srcs = (const void *[]){x, x + LONG_SPLIT};
+        q.dsts = (void *[]){y, y + LONG_SPLIT};
+        q.nparts = 2;
+        q.src_counts = q.dst_counts = parts;
+        memset(y, 0, LONG_ELEMENTS * sizeof *y);
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_in_order(y, 0, LONG_ELEMENTS);
+        q = (comm_request){
+            .kind = COMM_REDUCE_SCATTER, .dtype = WEFT_FP32, .count = each, .src = x, .dst = y, .op = "test"};
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_in_order(y, self * each, each);
+        q = (comm_request){
+            .kind = COMM_REDUCE, .dtype = WEFT_FP32, .count = LONG_ELEMENTS, .src = x, .dst = y, .op = "test"};
+        q.root = turn;
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && (self != turn || is_in_order(y, 0, LONG_ELEMENTS));
+        q = (comm_request){.dtype = WEFT_FP32, .count = LONG_ELEMENTS, .src = x, .dst = x, .op = "test"};
+        must(comm_run(m->ring, &q));
+        m->is_right = m->is_right && is_in_order(x, 0, LONG_ELEMENTS);
+    }
+    free(x);
+    free(y);
+    return NULL;
+}
+
 /* --- MPI's own sums ----------------------------------------------------------------------------------------------- */
 
-enum { LIBRARY_RANKS = 4, LIBRARY_ELEMENTS = 20000 };
+enum { LIBRARY_ELEMENTS = 20000 };
 
 /* Sums of small whole numbers have no rounding: they are right in any order. */
 static bool is_sum(const comm_request *q, const void *x, int64_t first, int64_t count, double divisor) {
     for (int64_t i = 0; i < count; i++) {
         double at = (double)((first + i) % 5), found = 0;
-        double want = (LIBRARY_RANKS * at + LIBRARY_RANKS * (LIBRARY_RANKS - 1) / 2.0) / divisor;
+        double want = (RING_RANKS * at + RING_RANKS * (RING_RANKS - 1) / 2.0) / divisor;
         if (q->dtype == WEFT_FP32) found = (double)((const float *)x)[i];
         if (q->dtype == WEFT_FP64) found = ((const double *)x)[i];
         if (q->dtype == WEFT_INT32) found = ((const int32_t *)x)[i];
@@ -134,7 +192,7 @@ static void *sum_all(void *arg) {
         must(comm_run(m->ring, &q));
         m->is_right = m->is_right && is_sum(&q, y, 0, q.count, 1);
         q.kind = COMM_REDUCE_SCATTER;
-        q.count = LIBRARY_ELEMENTS / LIBRARY_RANKS;
+        q.count = LIBRARY_ELEMENTS / RING_RANKS;
         must(comm_run(m->ring, &q));
         m->is_right = m->is_right && is_sum(&q, y, self * q.count, q.count, 1);
         q = (comm_request){.dtype = dtypes[d], .count = LIBRARY_ELEMENTS, .nparts = 2, .op = "test"};
@@ -148,29 +206,29 @@ static void *sum_all(void *arg) {
         q.root = root;
         q.reduce = is_wide ? WEFT_REDUCE_AVG : WEFT_REDUCE_SUM;
         must(comm_run(m->ring, &q));
-        m->is_right = m->is_right && (self != root || is_sum(&q, x, 0, q.count, is_wide ? LIBRARY_RANKS : 1));
+        m->is_right = m->is_right && (self != root || is_sum(&q, x, 0, q.count, is_wide ? RING_RANKS : 1));
     }
     free(x);
     free(y);
     return NULL;
 }
 
-/* The ring goes round the ranks from the last to the first. */
-static void test_library(launched *l, int *passed, int *failed) {
-    one_of_many members[LIBRARY_RANKS];
-    int64_t ranks[LIBRARY_RANKS];
+/* Members of a ring that goes round the ranks from the last to the first. */
+static void test_ring(launched *l, bool by_library, void *(*be)(void *), int *passed, int *failed) {
+    one_of_many members[RING_RANKS];
+    int64_t ranks[RING_RANKS];
     comm_host host = *l->host;
     launched other = *l;
     comm_world *world;
     int nworlds, nright = 0;
-    host.by_library = true;
+    host.by_library = by_library;
     other.host = &host;
-    must(open_world(&other, LIBRARY_RANKS, &world, &nworlds));
-    for (int r = 0; r < LIBRARY_RANKS; r++) ranks[r] = LIBRARY_RANKS - 1 - r;
+    must(open_world(&other, RING_RANKS, &world, &nworlds));
+    for (int r = 0; r < RING_RANKS; r++) ranks[r] = RING_RANKS - 1 - r;
     for (int i = 0; i < world->nlocal; i++)
-        must(comm_ring_get(world, 3, LIBRARY_RANKS, ranks, world->first_rank + i, &members[i].ring));
+        must(comm_ring_get(world, 3, RING_RANKS, ranks, world->first_rank + i, &members[i].ring));
     must(comm_world_connect(world));
-    for (int i = 0; i < world->nlocal; i++) pthread_create(&members[i].thread, NULL, sum_all, &members[i]);
+    for (int i = 0; i < world->nlocal; i++) pthread_create(&members[i].thread, NULL, be, &members[i]);
     for (int i = 0; i < world->nlocal; i++) {
         pthread_join(members[i].thread, NULL);
         nright += members[i].is_right;
@@ -190,7 +248,8 @@ static int be_one(void) {
     comm_conformance(
         &(comm_factory){.name = "mpi", .open = open_world, .close = close_world, .user = &l, .most_ranks = 4}, &passed,
         &failed);
-    test_library(&l, &passed, &failed);
+    test_ring(&l, false, sum_long, &passed, &failed);
+    test_ring(&l, true, sum_all, &passed, &failed);
     if (weft_processes_count(l.processes) == 2) test_many(&l, &passed, &failed);
     printf("%d passed, %d failed\n", passed, failed);
     fflush(stdout);
@@ -211,9 +270,13 @@ static int most_processes(void) {
 int main(void) {
     if (weft_processes_launched()) return be_one();
     if (!mpirun_exists()) return puts("0 passed, 0 failed, 1 skipped"), 0;
-    for (int nprocs = 2; nprocs <= most_processes(); nprocs++) {
-        int status = mpirun_self(nprocs, "", &npassed, &nfailed);
-        check(status == 0, "%d processes end with status %d", nprocs, status);
+    for (int shares = 1; shares >= 0; shares--) {
+        setenv("WEFT_MPI_SHARED", shares ? "1" : "0", 1);
+        int most = shares || getenv("WEFT_LONG_TESTS") ? most_processes() : 2;
+        for (int nprocs = 2; nprocs <= most; nprocs++) {
+            int status = mpirun_self(nprocs, "", &npassed, &nfailed);
+            check(status == 0, "%d processes end with status %d, WEFT_MPI_SHARED=%d", nprocs, status, shares);
+        }
     }
     return report_checks();
 }

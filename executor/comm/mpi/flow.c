@@ -36,22 +36,30 @@ static int nrooms_of(const flow *f, int l) {
     return (is_own(f, l) ? f->r->nranks : f->r->nlocal) + 1;
 }
 
-static void make_lanes(flow *f) {
-    const mpi_ring *r = f->r;
-    const comm_request *q = f->q;
-    size_t total = total_nbytes(q), longest = 0;
-    if (q->kind == COMM_REDUCE) f->lanes[f->nlanes++] = (mpi_lane){r->members[q->root].proc, q->root, 0, total, 0};
+int flow_lanes(mpi_ring *r, size_t *out_longest) {
+    const comm_request *q = asked(r, r->locals[0]);
+    size_t total = total_nbytes(q);
+    int n = 0;
+    if (q->kind == COMM_REDUCE) r->lanes[n++] = (mpi_lane){r->members[q->root].proc, q->root, 0, total, 0};
     for (int j = 0; q->kind == COMM_REDUCE_SCATTER && j < r->nranks; j++)
-        f->lanes[f->nlanes++] = (mpi_lane){r->members[j].proc, j, q->nparts ? 0 : (size_t)j * total, total, 0};
+        r->lanes[n++] = (mpi_lane){r->members[j].proc, j, q->nparts ? 0 : (size_t)j * total, total, 0};
     for (int p = 0; q->kind == COMM_ALL_REDUCE && p < r->nprocs; p++) {
-        size_t n = (size_t)r->nprocs, first = total / n * (size_t)p / 64 * 64;
-        size_t end = p + 1 < r->nprocs ? total / n * ((size_t)p + 1) / 64 * 64 : total;
-        f->lanes[f->nlanes++] = (mpi_lane){r->procs[p], -1, first, end - first, 0};
+        size_t each = total / (size_t)r->nprocs, first = each * (size_t)p / 64 * 64;
+        size_t end = p + 1 < r->nprocs ? each * ((size_t)p + 1) / 64 * 64 : total;
+        r->lanes[n++] = (mpi_lane){r->procs[p], -1, first, end - first, 0};
     }
+    *out_longest = 0;
+    for (int l = 0; l < n; l++)
+        if (r->lanes[l].nbytes > *out_longest) *out_longest = r->lanes[l].nbytes;
+    return n;
+}
+
+static void make_lanes(flow *f) {
+    size_t longest;
+    f->nlanes = flow_lanes(f->r, &longest);
     for (int l = 0; l < f->nlanes; l++) {
         f->lanes[l].first_room = f->nrooms;
         f->nrooms += (size_t)nrooms_of(f, l);
-        if (f->lanes[l].nbytes > longest) longest = f->lanes[l].nbytes;
     }
     f->segment = least(SEGMENT_NBYTES, ROOM_NBYTES / (2 * f->nrooms)) / REDUCE_BLOCK_NBYTES * REDUCE_BLOCK_NBYTES;
     if (!f->segment) f->segment = LEAST_SEGMENT_NBYTES;

@@ -39,7 +39,10 @@ void head_of(const mpi_ring *r, const comm_request *q, mpi_head *out) {
                       .peer = q->peer,
                       .count = q->count,
                       .nparts = q->nparts,
-                      .counts_hash = head_hash_counts(q)};
+                      .counts_hash = head_hash_counts(q),
+                      .slot = r->slot,
+                      .first_mail = r->slot < 0 ? 0 : r->near[r->own_seat].first_mail,
+                      .first_segment = r->slot < 0 ? 0 : r->near[r->own_seat].first_segment};
     snprintf(out->op, sizeof out->op, "%s", q->op);
     for (int k = 0; q->kind == COMM_ALL_TO_ALL && k < r->nranks; k++) {
         out->counts[k] = comm_source_count(q, k);

@@ -205,5 +205,6 @@ weft_status move_run(mpi_ring *r, bool is_inline) {
     if (q->kind == COMM_BARRIER) return NULL;
     if (is_inline) return run_inline(r);
     if (library_takes(r, q)) return library_run(r);
-    return comm_kinds[q->kind].has_reduce ? flow_run(r) : run_moves(r);
+    if (!comm_kinds[q->kind].has_reduce) return run_moves(r);
+    return staged_takes(r) ? staged_run(r) : flow_run(r);
 }

@@ -60,5 +60,13 @@ WEFT_MUST_USE weft_status move_wait(mpi_ring *r, mpi_batch *b);
 
 /* What is reduced and too large to come with the heads. */
 WEFT_MUST_USE weft_status flow_run(mpi_ring *r);
+/* Who reduces what, in r->lanes; the longest has out_longest bytes. Returns how many lanes there are. */
+int flow_lanes(mpi_ring *r, size_t *out_longest);
+
+/* --- staged.c ----------------------------------------------------------------------------------------------------- */
+
+/* The same through memory that all processes of the ring see. False: there is not room enough. */
+bool staged_takes(const mpi_ring *r);
+WEFT_MUST_USE weft_status staged_run(mpi_ring *r);
 
 #endif

@@ -45,6 +45,26 @@ typedef struct mpi_doorbell {
     char padding[56];
 } mpi_doorbell;
 
+/* What processes of one machine count for one another. Counts never go back. */
+typedef enum mpi_count { COUNT_MAILS, COUNT_HEARD, COUNT_STAGED, COUNT_REDUCED, COUNT_TAKEN, NCOUNTS } mpi_count;
+enum { MOST_SLOTS = 8, MAIL_NBYTES = 128 << 10, ROOMS_NBYTES = 1024 << 10 };
+
+/* What a process shows the others of its machine for one ring (near.c). */
+typedef struct mpi_slot {
+    struct {
+        _Atomic uint64_t n;
+        char padding[56];
+    } counts[NCOUNTS];
+    char mail[MAIL_NBYTES];
+    char rooms[ROOMS_NBYTES];
+} mpi_slot;
+
+/* Memory of a process that the others of its machine see. */
+typedef struct mpi_page {
+    mpi_doorbell doorbell;
+    mpi_slot slots[]; /* nslots */
+} mpi_page;
+
 /* This process among those that the launcher started. */
 typedef struct mpi_host {
     const weft_allocator *allocator;
@@ -53,12 +73,14 @@ typedef struct mpi_host {
     bool is_crowded;       /* this machine has more processes of the run than cores to spin on */
     pthread_mutex_t calls; /* then */
     MPI_Comm data, controls, gathers;
-    MPI_Win doorbells_window;
-    mpi_doorbell **doorbells; /* by process; NULL: it is on another machine */
-    pthread_mutex_t mutex;    /* of what follows, and of the rings of all worlds */
-    int next_tag, end_tag;    /* this process's share of the tags of rings */
-    int most_tags;            /* tags of all processes */
-    uint32_t nworlds;         /* made so far: the next one's number */
+    MPI_Win pages_window;
+    mpi_page **pages; /* by process; NULL: it is on another machine */
+    int nslots;       /* of each */
+    bool takes_slot[MOST_SLOTS];
+    pthread_mutex_t mutex; /* of what follows, of slots, and of the rings of all worlds */
+    int next_tag, end_tag; /* this process's share of the tags of rings */
+    int most_tags;         /* tags of all processes */
+    uint32_t nworlds;      /* made so far: the next one's number */
     struct mpi_world *worlds;
     mpi_message *waiting, *going; /* arrived before their world or ring; sent */
     pthread_t listener;
@@ -97,7 +119,9 @@ typedef struct mpi_batch {
 typedef struct mpi_head {
     int32_t kind, dtype, reduce, root, peer, is_inline;
     int64_t count, nparts;
-    uint64_t counts_hash; /* of several tensors */
+    uint64_t counts_hash;               /* of several tensors */
+    int32_t slot;                       /* its process's for this ring; -1: none */
+    uint64_t first_mail, first_segment; /* where the slot's counts stand */
     char op[64];
     int64_t counts[]; /* all_to_all: elements for each member, then of each: 2 * nranks */
 } mpi_head;
@@ -105,7 +129,8 @@ typedef struct mpi_head {
 typedef struct mpi_member {
     int64_t rank;
     int proc;
-    comm_ring view; /* of members that are here */
+    int seat, place; /* its process in `procs`; itself among the members of its process */
+    comm_ring view;  /* of members that are here */
     _Atomic bool busy;
     comm_request request; /* here: as it was asked; of others: as they said */
 } mpi_member;
@@ -117,6 +142,12 @@ typedef struct mpi_lane {
     size_t first_room; /* of flow.c */
 } mpi_lane;
 
+/* A process of a ring as another one of its machine sees it. */
+typedef struct mpi_neighbour {
+    mpi_slot *slot;
+    uint64_t first_mail, first_segment;
+} mpi_neighbour;
+
 /* A ring with members in several processes, as one of these sees it. */
 typedef struct mpi_ring {
     mpi_world *world;
@@ -126,8 +157,14 @@ typedef struct mpi_ring {
     int nprocs, *procs;  /* that have members, ascending */
     int nlocal, *locals; /* members here, ascending */
     int most_members;    /* of one process */
-    wait_word known;     /* 1: `tag` is known */
-    int tag;             /* collectives; tags of pairs follow */
+    int own_seat;        /* in `procs` */
+    mpi_neighbour *near; /* by process of `procs`; NULL: this ring's processes see no memory of each other */
+    int slot;            /* own */
+    bool is_settled;     /* it is known whether all have a slot */
+    bool is_near;        /* all have */
+    uint64_t nmails, nsegments;
+    wait_word known; /* 1: `tag` is known */
+    int tag;         /* collectives; tags of pairs follow */
     size_t head_nbytes;
     /* A meeting of the members here: the last one acts for all. */
     pthread_mutex_t mutex;
@@ -178,6 +215,8 @@ void batch_cancel(mpi_host *host, mpi_batch *b);
 /* A wait that has seen nothing happen `n` times, since before the doorbell stood at `nrings`: spin, yield, sleep. */
 void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings);
 uint32_t mpi_nrings(const mpi_host *host);
+/* Wakes who sleeps in that process, if it is of this machine. */
+void mpi_ring_doorbell(const mpi_host *host, int proc);
 
 /* --- control.c: the listener, which takes what others say at any time -----------------------------------------------
  */
@@ -208,6 +247,31 @@ weft_status mpi_ring_get(comm_world *world, int64_t id, int nranks, const int64_
 bool rings_take_tag(mpi_world *w, const mpi_control *control);
 void rings_wake(mpi_world *w);
 void rings_free(mpi_world *w);
+
+static inline mpi_head *ring_head(const mpi_ring *r, char *heads, int index) {
+    return (mpi_head *)(void *)(heads + (size_t)index * r->head_nbytes);
+}
+/* The heads of the members here, and what goes with them to that process; returns their bytes. */
+size_t ring_write_message(mpi_ring *r, int to, char *out);
+
+/* --- near.c: rings all of whose processes are on this machine ----------------------------------------------------- */
+
+WEFT_MUST_USE weft_status near_open(mpi_host *host);
+void near_close(mpi_host *host);
+/* r->near, where all processes are on this machine. False: out of memory. */
+bool near_reserve(mpi_ring *r);
+/* Takes a slot for such a ring, before its first heads are written. */
+void near_claim(mpi_ring *r);
+/* Whether all have taken one, once all heads are here. */
+void near_learn(mpi_ring *r);
+void near_release(mpi_ring *r);
+/* The messages of all processes, in out[0 .. nprocs): in their slots. */
+WEFT_MUST_USE weft_status near_exchange(mpi_ring *r, int self, const char **out);
+/* Nothing of the others' slots is needed any more. */
+void near_end(mpi_ring *r);
+void near_count(mpi_ring *r, mpi_count count, uint64_t n);
+/* Until all others have counted n since this ring's first collective. */
+WEFT_MUST_USE weft_status near_wait(mpi_ring *r, int self, mpi_count count, uint64_t n);
 
 /* --- heads.c ------------------------------------------------------------------------------------------------------ */
 

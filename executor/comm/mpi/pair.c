@@ -28,17 +28,11 @@ typedef struct visit {
 
 enum { TAG_SENDER, TAG_RECEIVER, TAG_ELEMENTS };
 
-/* Among the members of its process. */
-static int place_of(const mpi_ring *r, int member) {
-    int place = 0;
-    for (int i = 0; i < member; i++) place += r->members[i].proc == r->members[member].proc;
-    return place;
-}
-
 /* MPI tells processes apart: tags only have to tell their members. */
 static int tag_of(const visit *v, const comm_request *q, int which) {
     bool sends = q->kind == COMM_SEND;
-    int from = place_of(v->r, sends ? v->self : q->peer), to = place_of(v->r, sends ? q->peer : v->self);
+    int self = v->r->members[v->self].place, peer = v->r->members[q->peer].place;
+    int from = sends ? self : peer, to = sends ? peer : self;
     return v->r->tag + 1 + 3 * (from * v->r->most_members + to) + which;
 }
 

@@ -46,15 +46,17 @@ void part_write_result(const comm_request *q, size_t at, const char *bytes, size
 
 void part_reduce(const mpi_ring *r, size_t nbytes, int to, size_t at, char *also) {
     const comm_request *q = asked(r, r->locals[0]);
-    reduce_block block;
+    bool is_direct = also && !reduce_widens(q->dtype);
+    reduce_block apart;
     for (size_t done = 0; done < nbytes; done += REDUCE_BLOCK_NBYTES) {
         size_t n = least(nbytes - done, REDUCE_BLOCK_NBYTES);
+        reduce_block *block = is_direct ? (reduce_block *)(void *)(also + done) : &apart;
         for (int i = 0; i < r->nranks; i++) r->from[i] = r->srcs[i] + done;
-        reduce_sources(q->dtype, q->reduce, r->from, r->nranks, n / weft_dtype_nbytes(q->dtype), &block);
+        reduce_sources(q->dtype, q->reduce, r->from, r->nranks, n / weft_dtype_nbytes(q->dtype), block);
         for (int i = 0; i < r->nlocal; i++)
             if (to < 0 || r->locals[i] == to)
-                part_write_result(asked(r, r->locals[i]), at + done, (const char *)block.bytes, n);
-        if (also) memcpy(also + done, block.bytes, n);
+                part_write_result(asked(r, r->locals[i]), at + done, (const char *)block->bytes, n);
+        if (also && !is_direct) memcpy(also + done, block->bytes, n);
     }
 }
 

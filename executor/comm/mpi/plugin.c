@@ -1,5 +1,4 @@
 /* plugin.c: MPI as this process has it: begun once, ended once. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -24,38 +23,6 @@ static void describe(char *out, size_t nbytes) {
 
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
-/* The processes of this machine, and what they share. */
-static weft_status open_doorbells(mpi_host *host) {
-    MPI_Comm machine;
-    int nprocs, own, *procs = NULL;
-    void *mine = NULL;
-    cpu_set_t cores;
-    host->doorbells = base_alloc(host->allocator, (size_t)host->nprocs * sizeof(mpi_doorbell *));
-    procs = base_alloc(host->allocator, (size_t)host->nprocs * sizeof *procs);
-    weft_status status = host->doorbells && procs ? NULL : base_out_of_memory();
-    if (status) goto done;
-    memset(host->doorbells, 0, (size_t)host->nprocs * sizeof(mpi_doorbell *));
-    MPI_Comm_split_type(host->data, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
-    MPI_Comm_size(machine, &nprocs);
-    MPI_Comm_rank(machine, &own);
-    TRY_DONE(mpi_check(MPI_Allgather(&host->proc, 1, MPI_INT, procs, 1, MPI_INT, machine), "MPI_Allgather"));
-    TRY_DONE(mpi_check(
-        MPI_Win_allocate_shared(sizeof(mpi_doorbell), 1, MPI_INFO_NULL, machine, &mine, &host->doorbells_window),
-        "MPI_Win_allocate_shared"));
-    memset(mine, 0, sizeof(mpi_doorbell));
-    for (int i = 0; i < nprocs; i++) {
-        MPI_Aint nbytes;
-        int unit;
-        MPI_Win_shared_query(host->doorbells_window, i, &nbytes, &unit, (void *)&host->doorbells[procs[i]]);
-    }
-    MPI_Barrier(machine);
-    MPI_Comm_free(&machine);
-    host->is_crowded = sched_getaffinity(0, sizeof cores, &cores) != 0 || nprocs > CPU_COUNT(&cores);
-done:
-    base_free(host->allocator, procs, (size_t)host->nprocs * sizeof *procs);
-    return status;
-}
-
 static weft_status open_comms(mpi_host *host) {
     int *most = NULL, has = 0;
     MPI_Comm *comms[] = {&host->data, &host->controls, &host->gathers};
@@ -67,7 +34,7 @@ static weft_status open_comms(mpi_host *host) {
     host->most_tags = has ? *most : 32767;
     host->next_tag = host->most_tags / host->nprocs * host->proc;
     host->end_tag = host->next_tag + host->most_tags / host->nprocs;
-    return open_doorbells(host);
+    return near_open(host);
 }
 
 static weft_status begin(mpi_host *host) {
@@ -150,8 +117,7 @@ static void leave(comm_process *process, int exit_status, double timeout_seconds
     if (is_broken) break_off(timeout_seconds);
     if (is_broken || !part(host, timeout_seconds)) MPI_Abort(MPI_COMM_WORLD, exit_status ? exit_status : 1);
     control_stop(host);
-    MPI_Win_free(&host->doorbells_window);
-    base_free(host->allocator, host->doorbells, (size_t)host->nprocs * sizeof(mpi_doorbell *));
+    near_close(host);
     library_close(host);
     MPI_Comm_free(&host->data);
     MPI_Comm_free(&host->controls);

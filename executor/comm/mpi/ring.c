@@ -26,9 +26,14 @@ static int64_t tags_of(const mpi_ring *r) {
     return 1 + 3 * (int64_t)r->most_members * r->most_members; /* pair.c: heads, answers, elements of each pair */
 }
 
-static int members_of(const mpi_ring *r, int proc) {
+/* Gives the members of a process their place, in the next seat; returns how many they are. */
+static int seat_members(mpi_ring *r, int proc) {
     int n = 0;
-    for (int i = 0; i < r->nranks; i++) n += r->members[i].proc == proc;
+    for (int i = 0; i < r->nranks; i++) {
+        if (r->members[i].proc != proc) continue;
+        r->members[i].seat = r->nprocs;
+        r->members[i].place = n++;
+    }
     return n;
 }
 
@@ -41,7 +46,8 @@ static bool is_ring(const mpi_ring *r, int64_t id, int nranks, const int64_t *ra
 static void list_procs(mpi_ring *r) {
     const mpi_host *host = r->world->host;
     for (int p = 0; p < host->nprocs; p++) {
-        int n = members_of(r, p);
+        int n = seat_members(r, p);
+        if (p == host->proc) r->own_seat = r->nprocs;
         if (n) r->procs[r->nprocs++] = p;
         if (n > r->most_members) r->most_members = n;
     }
@@ -52,6 +58,8 @@ static void list_procs(mpi_ring *r) {
 static void ring_free(mpi_ring *r) {
     const weft_allocator *a = r->world->host->allocator;
     size_t n = (size_t)r->nranks;
+    near_release(r);
+    base_free(a, r->near, n * sizeof *r->near);
     base_free(a, r->procs, n * sizeof *r->procs);
     base_free(a, r->locals, n * sizeof *r->locals);
     base_free(a, r->heads, n * r->head_nbytes);
@@ -96,6 +104,7 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
     r->id = id;
     r->nranks = nranks;
     r->comm = MPI_COMM_NULL;
+    r->slot = -1;
     pthread_mutex_init(&r->mutex, NULL);
     for (size_t i = 0; i < sizeof r->batches / sizeof *r->batches; i++) batch_init(&r->batches[i], a);
     for (int i = 0; i < nranks; i++) {
@@ -106,7 +115,7 @@ static mpi_ring *ring_make(mpi_world *w, int64_t id, int nranks, const int64_t *
     r->procs = base_alloc(a, (size_t)nranks * sizeof *r->procs);
     r->locals = base_alloc(a, (size_t)nranks * sizeof *r->locals);
     if (r->procs && r->locals) list_procs(r);
-    if (!r->procs || !r->locals || !reserve_all(r)) {
+    if (!r->procs || !r->locals || !reserve_all(r) || !near_reserve(r)) {
         ring_free(r);
         return NULL;
     }
@@ -200,45 +209,46 @@ void rings_free(mpi_world *w) {
 
 /* --- acting ------------------------------------------------------------------------------------------------------- */
 
-static mpi_head *head_at(const mpi_ring *r, char *heads, int index) {
-    return (mpi_head *)(void *)(heads + (size_t)index * r->head_nbytes);
-}
-
-/* The heads of the members here, and what goes with them. */
-static size_t write_message(mpi_ring *r, int to, char *out) {
+size_t ring_write_message(mpi_ring *r, int to, char *out) {
     size_t n = 0;
     bool is_inline = move_is_inline(r, &r->members[r->locals[0]].request);
     for (int i = 0; i < r->nlocal; i++, n += r->head_nbytes) {
-        head_of(r, &r->members[r->locals[i]].request, head_at(r, out + n, 0));
-        head_at(r, out + n, 0)->is_inline = is_inline;
+        head_of(r, &r->members[r->locals[i]].request, ring_head(r, out + n, 0));
+        ring_head(r, out + n, 0)->is_inline = is_inline;
     }
     if (is_inline) n += move_pack(r, &r->members[r->locals[0]].request, r->world->host->proc, to, out + n);
     return n;
 }
 
-/* Heads of all members, in r->heads; the bytes that come with them, in r->inlined. */
-static weft_status exchange_heads(mpi_ring *r, int self) {
+/* By messages; `out`: where they have come to. */
+static weft_status exchange_messages(mpi_ring *r, int self, const char **out_messages) {
     mpi_host *host = r->world->host;
     mpi_batch *b = &r->batches[0];
     for (int i = 0; i < r->nprocs; i++) {
-        if (r->procs[i] == host->proc) continue;
+        if (i == r->own_seat) continue;
         char *out = r->outgoing + (size_t)i * r->message_nbytes, *in = r->incoming + (size_t)i * r->message_nbytes;
         TRY(batch_receive(host, b, host->data, r->procs[i], r->tag, in, r->message_nbytes));
-        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, write_message(r, r->procs[i], out)));
+        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, ring_write_message(r, r->procs[i], out)));
+        out_messages[i] = in;
     }
     wait_result result;
     TRY(batch_wait(host, b, &r->world->aborted, 0, &result));
-    if (result != WAIT_REACHED) return ring_cancelled(r, self);
-    for (int i = 0; i < r->nprocs; i++) {
-        char *at = r->incoming + (size_t)i * r->message_nbytes;
-        for (int k = 0; k < r->nranks; k++) {
-            if (r->members[k].proc != r->procs[i] || r->procs[i] == host->proc) continue;
-            memcpy(head_at(r, r->heads, k), at, r->head_nbytes);
-            r->members[k].request = head_request(r, head_at(r, r->heads, k));
-            at += r->head_nbytes;
-        }
-        r->inlined[i] = at;
+    return result == WAIT_REACHED ? NULL : ring_cancelled(r, self);
+}
+
+/* Heads of all members, in r->heads; the bytes that come with them, in r->inlined. */
+static weft_status exchange_heads(mpi_ring *r, int self) {
+    bool is_first = r->near && !r->is_settled;
+    if (is_first) near_claim(r);
+    TRY(r->is_near ? near_exchange(r, self, r->inlined) : exchange_messages(r, self, r->inlined));
+    for (int i = 0; i < r->nranks; i++) {
+        mpi_member *m = &r->members[i];
+        if (m->seat == r->own_seat) continue;
+        memcpy(ring_head(r, r->heads, i), r->inlined[m->seat], r->head_nbytes);
+        m->request = head_request(r, ring_head(r, r->heads, i));
+        r->inlined[m->seat] += r->head_nbytes;
     }
+    if (is_first) near_learn(r);
     return NULL;
 }
 
@@ -248,7 +258,7 @@ static bool find_other_parts(const mpi_ring *r, int *out_a, int *out_b) {
     for (int i = 0; i < r->nranks; i++) {
         const mpi_member *m = &r->members[i];
         bool here = m->proc == r->world->host->proc;
-        uint64_t h = here ? head_hash_counts(&m->request) : head_at(r, r->heads, i)->counts_hash;
+        uint64_t h = here ? head_hash_counts(&m->request) : ring_head(r, r->heads, i)->counts_hash;
         if (i == 0) first = h;
         if (h == first) continue;
         *out_a = 0;
@@ -285,6 +295,7 @@ static weft_status act_for_all(mpi_ring *r, int self) {
     weft_status status = act(r, self);
     for (size_t i = 0; status && i < sizeof r->batches / sizeof *r->batches; i++)
         batch_cancel(r->world->host, &r->batches[i]);
+    if (r->is_near) near_end(r);
     return status;
 }
 

@@ -36,20 +36,19 @@ weft_status mpi_check(int code, const char *call) {
     return weft_status_create(WEFT_IO, NULL, "%s: %s", call, text);
 }
 
-/* --- doorbells
- * -------------------------------------------------------------------------------------------------------- */
+/* --- doorbells ---------------------------------------------------------------------------------------------------- */
 
 static const long sleep_ns = 500000;
 
-static void ring_doorbell(const mpi_host *host, int proc) {
-    mpi_doorbell *doorbell = host->doorbells[proc];
-    if (!doorbell) return;
+void mpi_ring_doorbell(const mpi_host *host, int proc) {
+    if (!host->pages[proc]) return;
+    mpi_doorbell *doorbell = &host->pages[proc]->doorbell;
     atomic_fetch_add(&doorbell->nrings, 1);
     if (atomic_load(&doorbell->nsleepers)) syscall(SYS_futex, &doorbell->nrings, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 uint32_t mpi_nrings(const mpi_host *host) {
-    return atomic_load(&host->doorbells[host->proc]->nrings);
+    return atomic_load(&host->pages[host->proc]->doorbell.nrings);
 }
 
 void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings) {
@@ -59,7 +58,7 @@ void mpi_back_off(const mpi_host *host, uint32_t n, uint32_t nrings) {
     } else if (n < nyields) {
         sched_yield();
     } else {
-        mpi_doorbell *doorbell = host->doorbells[host->proc];
+        mpi_doorbell *doorbell = &host->pages[host->proc]->doorbell;
         atomic_fetch_add(&doorbell->nsleepers, 1);
         syscall(SYS_futex, &doorbell->nrings, FUTEX_WAIT, nrings, &(struct timespec){.tv_nsec = sleep_ns}, NULL, 0);
         atomic_fetch_sub(&doorbell->nsleepers, 1);
@@ -117,7 +116,7 @@ static weft_status start(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm
         TRY(mpi_check(code, is_receive ? "MPI_Irecv" : "MPI_Isend"));
         b->procs[b->count] = proc;
         b->is_receive[b->count++] = is_receive;
-        if (!is_receive) ring_doorbell(host, proc);
+        if (!is_receive) mpi_ring_doorbell(host, proc);
     }
     return NULL;
 }
@@ -142,7 +141,7 @@ weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
     *out_done = done;
     if (!done) return NULL;
     for (int i = 0; i < b->count; i++)
-        if (b->is_receive[i]) ring_doorbell(host, b->procs[i]);
+        if (b->is_receive[i]) mpi_ring_doorbell(host, b->procs[i]);
     b->count = 0;
     return NULL;
 }
