@@ -119,7 +119,7 @@ STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 lib
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
 CUDA_SRCS := $(filter-out $(addprefix executor/devices/cuda/,$(if $(CUDNN_H),conv_none.c,conv.c dnn.c)),\
-    $(sort $(wildcard executor/devices/cuda/*.c executor/comm/nccl/*.c)))
+    $(sort $(wildcard executor/devices/cuda/*.c executor/comm/nccl/*.c executor/comm/loopback/*.c)))
 CUDA_KERNELS := $(wildcard executor/devices/cuda/kernels/*)
 LIB_SRCS := $(filter-out $(MPI_SRCS) $(CUDA_SRCS) executor/devices/cuda/%,$(sort $(shell find $(LIB_DIRS) -name '*.c')))
 CLI_SRCS := $(sort $(wildcard cli/*.c))
@@ -183,6 +183,7 @@ $(B)/weft_mpi.so: $(MPI_OBJS) $(LIB)
 CUDA_FLAGS = -isystem $(CUDA_HOME)/include -isystem $(dir $(NCCL_H)) -fvisibility=hidden
 $(B)/executor/devices/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(B)/executor/comm/nccl/%.o: CPPFLAGS += $(CUDA_FLAGS)
+$(B)/executor/comm/loopback/%.o: CPPFLAGS += $(CUDA_FLAGS)
 # Kernels, for all variants: an image that the plugin carries.
 CUDA_IMAGE := $(BUILD)/cuda/kernels.fatbin
 # Other GPUs make another image.

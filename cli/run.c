@@ -43,6 +43,10 @@ static const cli_option options[] = {
     {"--strict-device", 0, NULL, "with --device cuda: refuse ops that would run on the host, with copies"},
     {"--no-graph", 0, NULL,
      "with --device cuda: launch every op alone, not whole steps as graphs (slower, the same results)"},
+    {"--rings", 0, "E[:GB]",
+     "with --device cuda: nccl (default), a GPU for each rank; loopback: all ranks on one GPU, GB: as if over links "
+     "of\n"
+     "                               so many GB/s"},
     {"--device", 0, "D", "cpu (default); cuda: GPUs; null: weft simulate, with these options and"},
     SIMULATE_OPTIONS("null: "),
     {"--watchdog", 0, "S[:F]",
@@ -79,7 +83,8 @@ typedef struct session {
     replan replan;
     weft_program *replaced;      /* by one with other buckets */
     double watchdog, first_step; /* seconds; 0: the default */
-    weft_scalar *scalars;        /* what was fetched, of all ranks */
+    run_rings rings;
+    weft_scalar *scalars; /* what was fetched, of all ranks */
     /* Where a launcher has started several processes: */
     weft_processes *processes;    /* NULL: this one has all ranks */
     const struct comm_host *host; /* which it has */
@@ -152,16 +157,26 @@ static weft_status make_trainer(session *s, const numbers *n) {
         .plan_capacity = (size_t)n->plans,
         .orders = (const weft_plan_order *const *)s->in.orders,
         .executor =
-            &(weft_executor_options){
-                WEFT_EXECUTOR_OPTIONS_INIT, .nthreads = (int)n->threads, .seed = (uint64_t)s->state.seed,
-                .trace = cli_given(args, "--trace"), .trace_steps = (int)n->trace_steps,
-                .profile = cli_given(args, "--profile") || (s->replan.nsteps && !s->replaced),
-                .no_fuse = cli_given(args, "--no-fuse"), .check_finite_every = (uint64_t)n->check_finite,
-                .device = cli_value(args, "--device"), .strict_device = cli_given(args, "--strict-device"),
-                .no_graph = cli_given(args, "--no-graph"), .unsafe = cli_given(args, "--unsafe"),
-                .watchdog_seconds = s->watchdog, .first_step_seconds = s->first_step,
-                .no_watchdog = cli_given(args, "--no-watchdog"), .host = s->host, .delays = s->in.delays,
-                .ndelays = s->in.ndelays},
+            &(weft_executor_options){WEFT_EXECUTOR_OPTIONS_INIT,
+                                     .nthreads = (int)n->threads,
+                                     .seed = (uint64_t)s->state.seed,
+                                     .trace = cli_given(args, "--trace"),
+                                     .trace_steps = (int)n->trace_steps,
+                                     .profile = cli_given(args, "--profile") || (s->replan.nsteps && !s->replaced),
+                                     .no_fuse = cli_given(args, "--no-fuse"),
+                                     .check_finite_every = (uint64_t)n->check_finite,
+                                     .device = cli_value(args, "--device"),
+                                     .strict_device = cli_given(args, "--strict-device"),
+                                     .no_graph = cli_given(args, "--no-graph"),
+                                     .rings = s->rings.engine[0] ? s->rings.engine : NULL,
+                                     .rings_gb_per_second = s->rings.gb_per_second,
+                                     .unsafe = cli_given(args, "--unsafe"),
+                                     .watchdog_seconds = s->watchdog,
+                                     .first_step_seconds = s->first_step,
+                                     .no_watchdog = cli_given(args, "--no-watchdog"),
+                                     .host = s->host,
+                                     .delays = s->in.delays,
+                                     .ndelays = s->in.ndelays},
     };
     return weft_trainer_create(args->context, &o, &s->trainer);
 }
@@ -450,7 +465,8 @@ static int run(cli_args *args) {
     if (weft_processes_launched())
         stop_watch(true, false); /* what the launcher hands on may come before all are there */
     bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
-                     replan_read(args, &s.replan) && run_read_collectives(args, &s.collectives);
+                     run_read_rings(args, &s.rings) && replan_read(args, &s.replan) &&
+                     run_read_collectives(args, &s.collectives);
     weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
     if (status) {
         session_fini(&s);

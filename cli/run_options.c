@@ -18,6 +18,21 @@ bool run_read_watchdog(const cli_args *args, double *out_least, double *out_firs
     return good;
 }
 
+bool run_read_rings(const cli_args *args, run_rings *out) {
+    const char *given = cli_value(args, "--rings");
+    *out = (run_rings){0};
+    if (!given) return true;
+    size_t n = strcspn(given, ":");
+    int end = 0;
+    bool good = n > 0 && n < sizeof out->engine;
+    if (good) memcpy(out->engine, given, n);
+    if (good && given[n])
+        good = sscanf(given + n, ":%lf%n", &out->gb_per_second, &end) == 1 && out->gb_per_second > 0 &&
+               !given[n + (size_t)end] && strcmp(out->engine, "loopback") == 0;
+    if (!good) cli_usage_error(args->command, "--rings: expected nccl, loopback or loopback:GB, found \"%s\"", given);
+    return good;
+}
+
 bool run_read_check_finite(const cli_args *args, long long *out) {
     const char *given = cli_value(args, "--check-finite");
     *out = given != NULL;

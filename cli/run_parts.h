@@ -40,6 +40,12 @@ WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
 /* "S[:F]" into seconds, 0 where nothing is given. */
 bool run_read_watchdog(const cli_args *args, double *out_least, double *out_first);
+/* "ENGINE[:GB]"; empty and 0 where nothing is given. */
+typedef struct run_rings {
+    char engine[20];
+    double gb_per_second;
+} run_rings;
+bool run_read_rings(const cli_args *args, run_rings *out);
 /* Alone it is of every step. */
 bool run_read_check_finite(const cli_args *args, long long *out);
 /* --collectives. */

@@ -81,9 +81,9 @@ typedef struct device_engine {
     const char *(*hosts)(int row);
 
     weft_status (*open)(const weft_allocator *allocator, int nranks, device **out_device);
-    /* Puts an engine whose rings run on the device's streams in the place of the host's, which joins the ranks. NULL:
-     * rings are the host's. */
-    weft_status (*rings)(device *d, struct comm_host *host);
+    /* Puts an engine whose rings run on the device's streams in the place of the host's, which joins the ranks: the one
+     * of options.rings. Before any memory of the ranks. NULL: rings are the host's. */
+    weft_status (*rings)(device *d, struct comm_host *host, const weft_executor_options *options);
     void (*close)(device *d); /* all its runs and memory are gone */
 
     /* --- memory: of one rank --- */
@@ -107,10 +107,11 @@ typedef struct device_engine {
      * An instruction that fails is reported by executor_fail; the run then ends soon, as after abort.
      *
      * A device whose streams run by themselves gives them the collectives of rings that can take them: where
-     * comm_can_enqueue(ring, its name), the rounds of the kernel (kernel.h) go to comm_enqueue with the stream. It
-     * launches a rank's instructions in the order of the plan. What becomes of such collectives is not the device's: while
-     * it waits, and at the end of a step, step.c asks comm_error, and after an abort it calls comm_abort with a deadline.
-     * Streams wait for nothing else then, so that the step ends. */
+     * comm_can_enqueue(ring, its name), the rounds of the kernel (kernel.h) go to comm_enqueue with the stream, and are
+     * there once comm_settle says so. It
+     * launches a rank's instructions in the order of the plan. What becomes of such collectives is not the device's:
+     * while it waits, and at the end of a step, step.c asks comm_error, and after an abort it calls comm_abort with a
+     * deadline. Streams wait for nothing else then, so that the step ends. */
     void (*submit)(device_run *run);
     bool (*wait)(device_run *run, double timeout_seconds); /* false: not yet. It may do a part of the work itself */
     void (*abort)(device_run *run); /* no further instruction begins, all waits end. Any thread, and more than once */

@@ -67,7 +67,11 @@ static weft_status bind_ranks(weft_executor *x, const weft_plan *const *plans, s
 /* What ranks meet in. */
 static weft_status make_world(weft_executor *x) {
     comm_host host = x->options.host ? *x->options.host : comm_local_host(x->nranks);
-    if (x->nranks > 1 && x->device->engine->rings) TRY(x->device->engine->rings(x->device, &host));
+    const device_engine *engine = x->device->engine;
+    if (x->options.rings && !engine->rings)
+        return weft_status_create(WEFT_UNSUPPORTED, NULL, "rings of engine %s: device %s has its own", x->options.rings,
+                                  engine->name);
+    if (x->nranks > 1 && engine->rings) TRY(engine->rings(x->device, &host, &x->options));
     return comm_world_create(&x->context->allocator, &host, &x->world);
 }
 

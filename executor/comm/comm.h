@@ -91,10 +91,15 @@ typedef struct comm_ring_engine {
      * Buffers are the device's.
      * - A member's collectives are enqueued one at a time, in the order of its plan, which is equal on all members.
      * - It never waits for another member: one thread enqueues for several ranks, one after another.
-     * - The request, and what it points to, may go when it returns.
+     * - The request, and what it points to, may go when it returns (where there is `settle`: when that has said so).
      * A status: it is faulty in itself, and nothing was enqueued. What goes wrong later `error` says. The stream goes
      * on behind a collective that failed, so that buffers mean something only if `error` says nothing at its end. */
     weft_status (*enqueue)(comm_ring *ring, const comm_request *request, void *device_stream);
+    /* Of an engine whose members meet on the host to join their streams: whether what this member enqueued is on its
+     * stream. It never blocks, and is asked until it says so, or fails; what others have not enqueued yet takes time.
+     * Until then the member enqueues nothing more, nothing else goes to the stream, and the request stays. NULL:
+     * enqueue does it all. */
+    weft_status (*settle)(comm_ring *ring, bool *out_is_there);
     /* What has gone wrong with collectives since they were enqueued; a NULL status: nothing so far. Once there is
      * something, that is said for ever. Never blocks. Any thread. */
     weft_status (*error)(comm_ring *ring);
@@ -115,6 +120,10 @@ static inline bool comm_can_enqueue(const comm_ring *r, const char *device_name)
 static inline weft_status comm_enqueue(comm_ring *r, const comm_request *request, void *device_stream) {
     return r->engine->enqueue(r, request, device_stream);
 }
+static inline weft_status comm_settle(comm_ring *r, bool *out_is_there) {
+    *out_is_there = !r->engine->settle;
+    return r->engine->settle ? r->engine->settle(r, out_is_there) : NULL;
+}
 static inline weft_status comm_error(comm_ring *r) {
     return r->engine->error(r);
 }
@@ -131,6 +140,7 @@ typedef struct comm_host {
     void *shared;                   /* the engine's; outlives the worlds that are made of it */
     struct flight_process *flight;  /* where they say what they are at (executor/flight.h); NULL: nowhere */
     bool by_library; /* sums may be the communication library's own: faster, and not of the same bits from run to run */
+    void *on_device; /* of an engine whose rings run on a device's streams: that device; else NULL */
 } comm_host;
 
 /* One run's ranks as one process sees them. */

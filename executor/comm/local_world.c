@@ -189,9 +189,9 @@ static const comm_world_engine local_engine = {
 };
 
 comm_host comm_local_host(int nranks) {
-    return (comm_host){&local_engine, nranks, 0, nranks, NULL, NULL, false};
+    return (comm_host){&local_engine, nranks, 0, nranks, NULL, NULL, false, NULL};
 }
 
 comm_host local_hub_host(local_hub *hub, int first_rank, int nlocal) {
-    return (comm_host){&local_engine, hub->nranks, first_rank, nlocal, hub, NULL, false};
+    return (comm_host){&local_engine, hub->nranks, first_rank, nlocal, hub, NULL, false, NULL};
 }

@@ -8,7 +8,7 @@
 #include "executor/comm/comm.h"
 
 /* Counted up when anything changes that both sides see: this file, comm.h, statuses, allocators. */
-enum { COMM_PLUGIN_ABI = 2 };
+enum { COMM_PLUGIN_ABI = 3 };
 
 /* What this process is among those of a run. */
 typedef struct comm_process {

@@ -10,7 +10,7 @@
 #include "executor/devices/call.h"
 
 /* Counted up when anything changes that both sides see. */
-enum { DEVICE_PLUGIN_ABI = 1 };
+enum { DEVICE_PLUGIN_ABI = 2 };
 
 /* What the executor does for a device of a plugin: functions of device.h, executor.h, watchdog.h and call.h. */
 typedef struct device_services {

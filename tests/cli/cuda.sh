@@ -119,4 +119,22 @@ fails init:2 'ncclCommInitRankConfig' 'a rank without a communicator'
 WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 ranks pdmodel --device cuda 2>"$folder/err"
 grep -q '2 ranks on 1 GPU: NCCL needs one for each' "$folder/err"
 ok $? 'fewer GPUs than ranks'
+
+# --- several ranks on one GPU --------------------------------------------------------------------------------------------
+for seed in 1 2 3; do
+    WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 WEFT_STANDIN_SEED=$seed ranks pdmodel --device cuda --rings loopback \
+        >"$folder/loop.csv" 2>"$folder/err"
+    ok $? "--rings loopback: $(cat "$folder/err")"
+    WEFT_CUDA_PATH=$standin ranks pdmodel --device cuda >"$folder/cuda.csv" 2>"$folder/err"
+    cmp "$folder/cuda.csv" "$folder/loop.csv"
+    ok $? "--rings loopback, seed $seed: the bits of a GPU for each"
+done
+# shellcheck disable=SC2086
+says 1 'no engine "morse" of rings on GPUs: there are nccl, loopback' 'another engine' \
+    cuda "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --ranks 2 ${program#* } --device cuda --rings morse
+# shellcheck disable=SC2086
+says 1 'rings of engine loopback: device cpu has its own' 'on CPUs' "$weft" run $program --rings loopback
+# shellcheck disable=SC2086
+says 2 'rings: expected nccl, loopback or loopback:GB, found "loopback:fast"' 'no bandwidth' \
+    "$weft" run $program --device cuda --rings loopback:fast
 finish

@@ -90,7 +90,7 @@ static void test_busy_ring_is_refused(void) {
 
 static void run_programs(void) {
     int passed, failed;
-    comm_programs(NULL, NULL, true, &passed, &failed);
+    comm_programs(NULL, NULL, NULL, true, &passed, &failed);
     npassed += passed;
     nfailed += failed;
 }

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/cuda_standin.h"
 #include "tests/support/cuda_training.h"
@@ -36,21 +34,6 @@ static void compare_losses(const cuda_training *near, const cuda_training *far, 
               "%s: loss %zu is %.9g, not %.9g", what, i, far->losses[i], near->losses[i]);
 }
 
-/* The last values of all parameters and state. */
-static bool same_result(const cuda_training *a, const cuda_training *b) {
-    weft_tensors *x = NULL, *y = NULL;
-    must(weft_trainer_result(a->trainer, &x));
-    must(weft_trainer_result(b->trainer, &y));
-    bool same = weft_tensors_count(x) == weft_tensors_count(y);
-    for (size_t i = 0; i < weft_tensors_count(x) && same; i++) {
-        const weft_tensor *t = weft_tensors_at(x, i), *u = weft_tensors_find(y, t->name);
-        same = u && t->nbytes == u->nbytes && (!t->nbytes || memcmp(t->data, u->data, t->nbytes) == 0);
-    }
-    weft_tensors_destroy(x);
-    weft_tensors_destroy(y);
-    return same;
-}
-
 /* Bits do not depend on what order streams run in, nor on whether steps are graphs. */
 static void compare_schedule(const cuda_training *first, const char *folder, const char *form, int nprograms,
                              unsigned seed, bool no_graph) {
@@ -62,7 +45,7 @@ static void compare_schedule(const cuda_training *first, const char *folder, con
     cuda_training_open(&other, folder, form, nprograms, &options);
     snprintf(what, sizeof what, "%s %s, schedule %u%s", folder, form, seed, no_graph ? " without graphs" : "");
     compare_losses(first, &other, 0, what);
-    if (!first->status && !other.status) check(same_result(first, &other), "%s: values differ", what);
+    if (!first->status && !other.status) check(cuda_training_same_result(first, &other), "%s: values differ", what);
     cuda_training_close(&other);
     cuda_standin_seed(0);
 }
@@ -119,48 +102,20 @@ static void compare_era(const char *era) {
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
 
-/* Trains in a process of its own, in which the n-th call of a kind fails; 3: the run said so, and left nothing. */
-static int train_failing(const char *program, const char *call, int n) {
-    char fault[60], folder[TRAINING_PATH];
-    fflush(stdout);
-    pid_t child = fork();
-    if (child) {
-        int how = 0;
-        waitpid(child, &how, 0);
-        return WIFEXITED(how) ? WEXITSTATUS(how) : 100;
-    }
-    cuda_training s;
-    weft_executor_options options = options_of("cuda", true);
-    snprintf(fault, sizeof fault, "%s:%d", call, n);
-    setenv("WEFT_STANDIN_FAIL", fault, 1);
-    if (!fixture_path(folder, sizeof folder, program)) exit(4);
-    cuda_training_open(&s, folder, "%s/rank%d.after.default.pdmodel", 2, &options);
-    int result = s.status ? 3 : 0;
-    cuda_training_close(&s);
-    exit(result);
-}
-
-static void fail_each(const char *program, const char *call) {
-    int nsaid = 0, result = 3;
-    for (int n = 1; n < 4000 && result == 3; n *= 3) {
-        result = train_failing(program, call, n);
-        check(result == 3 || result == 0, "%s %d fails: the process ends with %d", call, n, result);
-        nsaid += result == 3;
-    }
-    check(nsaid > 0 && result == 0, "%s: %d failures were told, the last run ended with %d", call, nsaid, result);
-}
-
 static void test_failures(void) {
     static const char *const calls[] = {"malloc",   "memcpy",    "memset", "launch",      "load",        "kernel",
                                         "stream",   "event",     "record", "wait",        "capture",     "endcapture",
                                         "graph",    "nodes",     "edges",  "instantiate", "graphlaunch", "synchronize",
                                         "hostfunc", "allreduce", "init"};
     static const char *const of_dnn[] = {"dnn", "descriptor", "propose", "convolution"};
-    static const char with_conv[] = "paddle3/lenet_momentum_dp2";
-    char folder[TRAINING_PATH];
-    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) fail_each("paddle26/mlp_sgd_dp2", calls[k]);
+    static const char plain[] = "paddle26/mlp_sgd_dp2", with_conv[] = "paddle3/lenet_momentum_dp2";
+    weft_executor_options options = options_of("cuda", true);
+    char what[200], folder[TRAINING_PATH];
+    for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
+        check(cuda_training_fails(plain, calls[k], &options, what, sizeof what), "%s", what);
     if (!cuda_standin_library("libcudnn.so.9") || !fixture_path(folder, sizeof folder, with_conv)) return;
-    for (size_t k = 0; k < sizeof of_dnn / sizeof *of_dnn; k++) fail_each(with_conv, of_dnn[k]);
+    for (size_t k = 0; k < sizeof of_dnn / sizeof *of_dnn; k++)
+        check(cuda_training_fails(with_conv, of_dnn[k], &options, what, sizeof what), "%s", what);
 }
 
 int main(void) {

@@ -12,7 +12,7 @@ int main(void) {
         printf("0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
-    comm_programs(engine, NULL, false, &passed, &failed);
+    comm_programs(engine, NULL, NULL, false, &passed, &failed);
     printf("%d passed, %d failed\n", passed, failed);
     return failed > 0;
 }

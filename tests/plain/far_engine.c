@@ -127,7 +127,7 @@ static comm_host host_of(int nranks) {
 static void run_programs(void) {
     int passed, failed;
     long before = far_device_counts().nenqueued;
-    comm_programs(&device_far, host_of, true, &passed, &failed);
+    comm_programs(&device_far, NULL, host_of, true, &passed, &failed);
     npassed += passed;
     nfailed += failed;
     check(far_device_counts().nenqueued > before + 30, "nothing was enqueued");

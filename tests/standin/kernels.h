@@ -14,4 +14,7 @@ typedef struct standin_kernel {
 
 extern const standin_kernel standin_kernels[]; /* ends with a row without a name */
 
+/* Of a kernel that says how long it takes: nanoseconds; else -1. */
+long long standin_kernel_ns(const standin_kernel *k, const void *args);
+
 #endif

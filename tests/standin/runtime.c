@@ -216,7 +216,9 @@ SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, 
     kernel_item *k = (kernel_item *)(void *)item->bytes;
     k->kernel = kernel;
     memcpy(k->args, args[0], *kernel->nbytes);
-    item->cost_ns = 2000 + 100 * (int64_t)strlen(kernel->name) + 50 * (int64_t)grid.x; /* they differ */
+    item->cost_ns = standin_kernel_ns(kernel, k->args);
+    if (item->cost_ns < 0)
+        item->cost_ns = 2000 + 100 * (int64_t)strlen(kernel->name) + 50 * (int64_t)grid.x; /* they differ */
     item->run = run_kernel;
     standin_push(stream, item);
     return cudaSuccess;

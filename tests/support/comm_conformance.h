@@ -25,10 +25,10 @@ typedef struct comm_factory {
 /* Counts checks; prints those that fail. */
 void comm_conformance(const comm_factory *factory, int *out_passed, int *out_failed);
 
-/* comm_programs.c: the same of programs with each kind of collective, on a device (engine; NULL: cpu) and on the hosts
- * of an engine that have all ranks (NULL: local). compares_requests: rings say when members ask for different things;
- * NCCL does not. */
-void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), bool compares_requests, int *out_passed,
-                   int *out_failed);
+/* comm_programs.c: the same of programs with each kind of collective, on a device (engine; NULL: cpu), with rings of
+ * the engine of that name (options.rings), and on the hosts of an engine that have all ranks (NULL: local).
+ * compares_requests: rings say when members ask for different things; NCCL does not. */
+void comm_programs(const device_engine *engine, const char *rings, comm_host (*host)(int nranks),
+                   bool compares_requests, int *out_passed, int *out_failed);
 
 #endif

@@ -14,6 +14,7 @@
 enum { MOST_RANKS = 4 };
 
 static const device_engine *device_at_hand;   /* NULL: cpu */
+static const char *rings_at_hand;             /* NULL: the device's */
 static comm_host (*host_at_hand)(int nranks); /* NULL: the default */
 
 #define OP(type, in, out, attrs) "  - {" type ": {" in "}, out: {" out "}, attrs: {" attrs "}}\n"
@@ -52,6 +53,7 @@ static weft_status start(session *s, int nranks, const char *const *sources, con
     if (device_at_hand) {
         must(device_register(s->context, device_at_hand));
         options.device = device_at_hand->name;
+        options.rings = rings_at_hand;
     }
     if (host_at_hand) {
         s->host = host_at_hand(nranks);
@@ -309,9 +311,10 @@ static void test_refusals(void) {
                  "rank 1, which runs all_to_all #0 of float32 and takes 1");
 }
 
-void comm_programs(const device_engine *engine, comm_host (*host)(int nranks), bool compares_requests, int *out_passed,
-                   int *out_failed) {
+void comm_programs(const device_engine *engine, const char *rings, comm_host (*host)(int nranks),
+                   bool compares_requests, int *out_passed, int *out_failed) {
     device_at_hand = engine;
+    rings_at_hand = rings;
     host_at_hand = host;
     npassed = nfailed = 0;
     test_recorded();

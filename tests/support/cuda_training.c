@@ -1,7 +1,10 @@
 #include "tests/support/cuda_training.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "tests/support/must.h"
@@ -73,4 +76,50 @@ void cuda_training_close(cuda_training *s) {
     weft_tensors_destroy(s->params);
     for (int i = 0; i < s->nprograms; i++) weft_program_destroy(s->programs[i]);
     weft_context_destroy(s->context);
+}
+
+bool cuda_training_same_result(const cuda_training *a, const cuda_training *b) {
+    weft_tensors *x = NULL, *y = NULL;
+    must(weft_trainer_result(a->trainer, &x));
+    must(weft_trainer_result(b->trainer, &y));
+    bool same = weft_tensors_count(x) == weft_tensors_count(y);
+    for (size_t i = 0; i < weft_tensors_count(x) && same; i++) {
+        const weft_tensor *t = weft_tensors_at(x, i), *u = weft_tensors_find(y, t->name);
+        same = u && t->nbytes == u->nbytes && (!t->nbytes || memcmp(t->data, u->data, t->nbytes) == 0);
+    }
+    weft_tensors_destroy(x);
+    weft_tensors_destroy(y);
+    return same;
+}
+
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
+enum { SAID_SO = 3, NO_FIXTURE = 4 };
+
+static void train_failing(const char *program, const char *call, int n, const weft_executor_options *executor) {
+    char fault[60], folder[TRAINING_PATH];
+    cuda_training s;
+    snprintf(fault, sizeof fault, "%s:%d", call, n);
+    setenv("WEFT_STANDIN_FAIL", fault, 1);
+    if (!fixture_path(folder, sizeof folder, program)) exit(NO_FIXTURE);
+    cuda_training_open(&s, folder, "%s/rank%d.after.default.pdmodel", 2, executor);
+    int result = s.status ? SAID_SO : 0;
+    cuda_training_close(&s);
+    exit(result);
+}
+
+bool cuda_training_fails(const char *program, const char *call, const weft_executor_options *executor, char *what,
+                         size_t nbytes) {
+    int nsaid = 0, result = SAID_SO;
+    for (int n = 1; n < 4000 && result == SAID_SO; n *= 3) {
+        int how = 0;
+        fflush(stdout);
+        pid_t child = fork();
+        if (!child) train_failing(program, call, n, executor);
+        waitpid(child, &how, 0);
+        result = WIFEXITED(how) ? WEXITSTATUS(how) : 100;
+        nsaid += result == SAID_SO;
+    }
+    snprintf(what, nbytes, "%s: %d failures were told, the last run ended with %d", call, nsaid, result);
+    return nsaid > 0 && result == 0;
 }

@@ -77,7 +77,7 @@ static weft_status host_of(comm_process *process, int nranks, comm_host *out_hos
     mpi_host *host = process->shared;
     int first = (int)((int64_t)nranks * host->proc / host->nprocs);
     int end = (int)((int64_t)nranks * (host->proc + 1) / host->nprocs);
-    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL, false};
+    *out_host = (comm_host){&mpi_world_engine, nranks, first, end - first, host, NULL, false, NULL};
     return NULL;
 }
 

@@ -65,17 +65,17 @@ static void sort_rings(ring_list *list) {
 static weft_status exchange(const nccl_world *w, arena *a, const void *mine, void *all, const size_t *nbytes,
                             size_t nbytes_each) {
     (void)a;
-    return comm_world_gather(w->world, &(comm_gather){.channel = COMM_MAIN,
-                                                      .mine = mine,
-                                                      .all = all,
-                                                      .nbytes = nbytes,
-                                                      .nbytes_each = nbytes_each,
-                                                      .timeout_seconds = deadline_seconds,
-                                                      .when = "before communicators are made"});
+    return comm_world_gather(w->over.world, &(comm_gather){.channel = COMM_MAIN,
+                                                           .mine = mine,
+                                                           .all = all,
+                                                           .nbytes = nbytes,
+                                                           .nbytes_each = nbytes_each,
+                                                           .timeout_seconds = deadline_seconds,
+                                                           .when = "before communicators are made"});
 }
 
 static weft_status collect_rings(const nccl_world *w, arena *a, ring_list *out) {
-    const comm_world *world = w->world;
+    const comm_world *world = w->over.world;
     size_t *sizes = ARENA_ARRAY(a, size_t, world->nranks), *mine = ARENA_ARRAY(a, size_t, world->nlocal), nmine = 0;
     if (!sizes || !mine) return base_out_of_memory();
     for (int i = 0; i < world->nlocal; i++) nmine += mine[i] = words_of(w, world->first_rank + i, NULL);
@@ -97,7 +97,7 @@ static weft_status collect_rings(const nccl_world *w, arena *a, ring_list *out) 
 
 /* Rank 0 makes it; the others' are forgotten. */
 static weft_status agree_on_id(const nccl_world *w, arena *a, ncclUniqueId *out) {
-    const comm_world *world = w->world;
+    const comm_world *world = w->over.world;
     ncclUniqueId *mine = ARENA_ARRAY(a, ncclUniqueId, world->nlocal),
                  *all = ARENA_ARRAY(a, ncclUniqueId, world->nranks);
     if (!mine || !all) return base_out_of_memory();
@@ -123,8 +123,8 @@ static weft_status split(const joining *j, ncclComm_t all, const int64_t *ring, 
     ncclComm_t comm = NULL;
     config.blocking = 0;
     ncclResult_t result = nccl.CommSplit(all, own ? 0 : NCCL_SPLIT_NOCOLOR, own ? own->view.index : 0, &comm, &config);
-    weft_status status = nccl_settle(all, result, j->w->world, deadline_seconds, "ncclCommSplit");
-    if (!status && own) status = nccl_settle(comm, ncclSuccess, j->w->world, deadline_seconds, "ncclCommSplit");
+    weft_status status = nccl_settle(all, result, j->w->over.world, deadline_seconds, "ncclCommSplit");
+    if (!status && own) status = nccl_settle(comm, ncclSuccess, j->w->over.world, deadline_seconds, "ncclCommSplit");
     if (own) own->comm = comm;
     if (status || !own) return status;
     CUDA_TRY(Malloc, &own->barrier, sizeof(float));
@@ -132,7 +132,7 @@ static weft_status split(const joining *j, ncclComm_t all, const int64_t *ring, 
 }
 
 static weft_status join_rank(const joining *j) {
-    const comm_world *world = j->w->world;
+    const comm_world *world = j->w->over.world;
     ncclComm_t *all = &j->w->all[j->rank - world->first_rank];
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -146,20 +146,20 @@ static weft_status join_rank(const joining *j) {
 static void *run(void *arg) {
     joining *j = arg;
     j->status = join_rank(j);
-    if (j->status) comm_world_abort(j->w->world, weft_status_message(j->status)); /* the others wait */
+    if (j->status) comm_world_abort(j->w->over.world, weft_status_message(j->status)); /* the others wait */
     return NULL;
 }
 
 /* A thread for each: they wait for one another. The first status that says why is kept. */
 static weft_status join_all(nccl_world *w, const ring_list *list, const ncclUniqueId *id, joining *joinings) {
     weft_status status = NULL;
-    int n = w->world->nlocal;
+    int n = w->over.world->nlocal;
     for (int i = 0; i < n; i++) {
-        joinings[i] = (joining){.w = w, .list = list, .id = id, .rank = w->world->first_rank + i};
+        joinings[i] = (joining){.w = w, .list = list, .id = id, .rank = w->over.world->first_rank + i};
         int failed = pthread_create(&joinings[i].thread, NULL, run, &joinings[i]);
         joinings[i].has_thread = !failed;
         if (failed) status = weft_status_create(WEFT_IO, NULL, "nccl: no thread: %s", strerror(failed));
-        if (failed) comm_world_abort(w->world, weft_status_message(status));
+        if (failed) comm_world_abort(w->over.world, weft_status_message(status));
         if (failed) break;
     }
     for (int i = 0; i < n; i++) {
@@ -176,9 +176,9 @@ weft_status nccl_connect(nccl_world *w) {
     arena a;
     ring_list list = {0};
     ncclUniqueId id;
-    arena_init(&a, w->world->allocator);
+    arena_init(&a, w->over.world->allocator);
     weft_status status = collect_rings(w, &a, &list);
-    joining *joinings = ARENA_ARRAY(&a, joining, w->world->nlocal);
+    joining *joinings = ARENA_ARRAY(&a, joining, w->over.world->nlocal);
     if (!status && !joinings) status = base_out_of_memory();
     if (!status && list.nrings) status = agree_on_id(w, &a, &id);
     if (!status && list.nrings) status = join_all(w, &list, &id, joinings);

@@ -10,6 +10,7 @@
 
 #include "executor/comm/comm.h"
 #include "executor/comm/nccl/library.h"
+#include "executor/comm/over.h"
 #include "executor/devices/cuda/library.h"
 
 /* A ring as one member sees it. */
@@ -29,10 +30,9 @@ typedef struct nccl_ring {
 
 /* What this engine keeps of a world. */
 typedef struct nccl_world {
-    comm_world *world;
+    comm_over over;
     nccl_ring *rings;
     ncclComm_t *all; /* by rank of this process: the communicators that rings were split from */
-    struct nccl_world *next;
 } nccl_world;
 
 /* The engine of rings for the ranks of a host; they have `ngpus` GPUs, which they take in turn. */

@@ -20,14 +20,16 @@ extern const device_engine device_cuda;
 typedef struct cuda_device {
     device head;
     int ngpus;
-    cudaStream_t *copies; /* by GPU: of what is copied between steps */
+    bool is_shared;             /* all ranks are on the first GPU, and engine loopback joins their streams */
+    double rings_gb_per_second; /* of that engine; 0: as fast as it goes */
+    cudaStream_t *copies;       /* by GPU: of what is copied between steps */
     cudaLibrary_t library;
     cudaKernel_t kernels[CUDA_KERNELS];
 } cuda_device;
 
 /* Ranks take GPUs in turn. */
 static inline int cuda_gpu_of(const cuda_device *d, int rank) {
-    return rank % d->ngpus;
+    return d->is_shared ? 0 : rank % d->ngpus;
 }
 
 /* Bytes of the device and where the stream's scratch has them. */
@@ -87,6 +89,7 @@ typedef struct cuda_rank {
     size_t nsegments;
     size_t segment_first;        /* of the one at hand: what comes before it is ordered by its begin */
     bool is_capturing, is_graph; /* the step at hand */
+    size_t first_owner;          /* where the rank's instructions begin among those of all ranks (graph_check.c) */
     uint64_t nsteps;
     cudaEvent_t forked;
     bool draws;                          /* some kernel draws random numbers */
@@ -105,6 +108,7 @@ typedef struct cuda_run {
     uint64_t nsubmitted; /* steps */
     int nrunning;        /* ranks in the last one */
     bool stopping;
+    struct cuda_joint *joint; /* joint.h: steps of all ranks are one graph; NULL: they are not */
 } cuda_run;
 
 static inline cuda_run *cuda_run_of(device_run *head) {

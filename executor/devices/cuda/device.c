@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "executor/comm/loopback/engine.h"
 #include "executor/comm/nccl/engine.h"
+#include "executor/devices/cuda/joint.h"
 #include "executor/devices/cuda/launch.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
@@ -67,8 +69,25 @@ static weft_status open_device(const weft_allocator *allocator, int nranks, devi
     return NULL;
 }
 
-static weft_status rings(device *d, comm_host *host) {
-    return nccl_host(cuda_device_of(d)->ngpus, host);
+static weft_status nccl_rings(cuda_device *d, comm_host *host) {
+    return nccl_host(d->ngpus, host);
+}
+
+static weft_status rings(device *head, comm_host *host, const weft_executor_options *options) {
+    static const struct {
+        const char *name;
+        weft_status (*put)(cuda_device *d, comm_host *host);
+        bool is_shared;
+    } engines[] = {{"nccl", nccl_rings, false}, {"loopback", loop_host, true}};
+    cuda_device *d = cuda_device_of(head);
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        if (options->rings ? strcmp(options->rings, engines[i].name) != 0 : i != 0) continue;
+        d->is_shared = engines[i].is_shared;
+        d->rings_gb_per_second = options->rings_gb_per_second;
+        return engines[i].put(d, host);
+    }
+    return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                              "no engine \"%s\" of rings on GPUs: there are nccl, loopback", options->rings);
 }
 
 static const char *lacks(int row) {
@@ -91,6 +110,7 @@ static weft_status begin(device *d, weft_executor *x, device_run **out_run) {
 
 static weft_status start(device_run *head) {
     cuda_run *run = cuda_run_of(head);
+    TRY(cuda_joint_record(run));
     for (cuda_rank *r = run->ranks; r < run->ranks + run->nranks; r++) {
         int failed = pthread_create(&r->issuer, NULL, cuda_issue_steps, r);
         if (failed) return weft_status_create(WEFT_IO, NULL, "cuda: no thread: %s", strerror(failed));
@@ -109,6 +129,7 @@ static void discard(device_run *head) {
         if (r->has_issuer) pthread_join(r->issuer, NULL);
         cuda_discard_rank(r);
     }
+    cuda_joint_discard(run);
     pthread_cond_destroy(&run->changed);
     pthread_mutex_destroy(&run->lock);
 }

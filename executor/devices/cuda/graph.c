@@ -11,13 +11,19 @@ static bool can_capture(const cuda_command *c) {
     return !c->guards[0] && !c->guards[1];
 }
 
+bool cuda_graph_is_whole(const cuda_rank *r) {
+    for (size_t i = 0; i < r->state->plan->ninstrs; i++)
+        if (!can_capture(command_at(r, i))) return false;
+    return true;
+}
+
 weft_status cuda_graph_record(cuda_rank *r) {
     size_t n = r->state->plan->ninstrs;
     arena *a = &r->run->head.executor->arena;
     CUDA_TRY(EventCreateWithFlags, &r->forked, cudaEventDisableTiming);
     for (int k = 1; k < r->state->plan->nstreams; k++)
         CUDA_TRY(EventCreateWithFlags, &r->lanes[k].joined, cudaEventDisableTiming);
-    if (r->run->head.executor->options.no_graph) return NULL;
+    if (r->run->head.executor->options.no_graph || cuda_device_of(r->run->head.device)->is_shared) return NULL;
     r->segments = ARENA_ARRAY(a, cuda_segment, n + 1);
     if (!r->segments) return base_out_of_memory();
     for (size_t i = 0; i < n; i++) {

@@ -15,6 +15,8 @@ typedef struct cuda_segment {
     cudaGraphExec_t exec; /* NULL: not captured yet */
 } cuda_segment;
 
+/* Whether the host has nothing to decide in a step of the rank. */
+bool cuda_graph_is_whole(const cuda_rank *r);
 /* Once the rank is recorded. */
 WEFT_MUST_USE weft_status cuda_graph_record(cuda_rank *r);
 void cuda_graph_discard(cuda_rank *r);
@@ -40,7 +42,8 @@ typedef struct cuda_node_map {
 } cuda_node_map;
 
 void cuda_node_map_free(cuda_node_map *m);
-/* Nodes that are new since the last call are those of instruction `owner` of the plan. */
+/* Nodes that are new since the last call are those of instruction `owner`: a rank's first_owner and the number in its
+ * plan. */
 WEFT_MUST_USE weft_status cuda_node_map_add(cuda_node_map *m, size_t owner);
 enum { CUDA_NO_OWNER = -1 };
 /* A status names two instructions that the plan orders and the graph does not. */

@@ -55,9 +55,11 @@ weft_status cuda_node_map_add(cuda_node_map *m, size_t owner) {
 
 /* --- the graph ---------------------------------------------------------------------------------------------------- */
 
-/* Nodes by id, which count up by instruction, and edges by source. */
+/* Nodes by number, which count up by instruction of the rank, and edges by source. Nodes of other ranks come last, and
+ * have no owner here. */
 typedef struct order {
     size_t n, nedges;
+    size_t *number; /* by id */
     size_t *owner, *first_edge, *target;
     size_t *sorted; /* each behind those before it */
     uint64_t *before;
@@ -76,16 +78,20 @@ static weft_status read_edges(arena *a, const cuda_node_map *m, cudaGraphNode_t 
     return NULL;
 }
 
+static size_t number_of(const order *o, const cuda_node_map *m, cudaGraphNode_t node) {
+    return o->number[m->places[slot_of(m, node)].id];
+}
+
 static void sort_edges(order *o, const cuda_node_map *m, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
                        size_t *nmissing) {
     for (size_t i = 0; i < o->nedges; i++) {
-        o->first_edge[m->places[slot_of(m, from[i])].id + 1]++;
-        nmissing[m->places[slot_of(m, to[i])].id]++;
+        o->first_edge[number_of(o, m, from[i]) + 1]++;
+        nmissing[number_of(o, m, to[i])]++;
     }
     for (size_t i = 0; i < o->n; i++) o->first_edge[i + 1] += o->first_edge[i];
     for (size_t i = o->nedges; i-- > 0;) {
-        size_t *end = &o->first_edge[m->places[slot_of(m, from[i])].id + 1];
-        o->target[--*end] = m->places[slot_of(m, to[i])].id;
+        size_t *end = &o->first_edge[number_of(o, m, from[i]) + 1];
+        o->target[--*end] = number_of(o, m, to[i]);
     }
     /* each end has become the next one's first */
     for (size_t i = 0; i < o->n; i++) o->first_edge[i] = o->first_edge[i + 1];
@@ -101,19 +107,41 @@ static void sort_nodes(order *o, size_t *nmissing) {
             if (--nmissing[o->target[e]] == 0) o->sorted[end++] = o->target[e];
 }
 
-static weft_status read_order(arena *a, const cuda_node_map *m, order *o) {
+/* Several ranks may have added nodes in turn: those of an instruction get numbers one after another. */
+static weft_status number_nodes(arena *a, const cuda_rank *r, const cuda_node_map *m, order *o) {
+    size_t ninstrs = r->state->plan->ninstrs;
+    size_t *first = ARENA_ARRAY(a, size_t, ninstrs + 2), *owner = ARENA_ARRAY(a, size_t, o->n + 1);
+    if (!first || !owner) return base_out_of_memory();
+    for (size_t i = 0; i < m->nplaces; i++) {
+        if (!m->places[i].node) continue;
+        size_t own = m->places[i].owner - r->first_owner;
+        bool is_own = m->places[i].owner != (size_t)CUDA_NO_OWNER && own < ninstrs;
+        owner[m->places[i].id] = is_own ? own : ninstrs;
+        first[(is_own ? own : ninstrs) + 1]++;
+    }
+    for (size_t i = 0; i <= ninstrs; i++) first[i + 1] += first[i];
+    for (size_t id = 0; id < o->n; id++) {
+        size_t number = first[owner[id]]++;
+        o->number[id] = number;
+        o->owner[number] = owner[id] < ninstrs ? owner[id] : (size_t)CUDA_NO_OWNER;
+    }
+    return NULL;
+}
+
+static weft_status read_order(arena *a, const cuda_rank *r, const cuda_node_map *m, order *o) {
     cudaGraphNode_t *from, *to;
     TRY(read_edges(a, m, &from, &to, &o->nedges));
     o->n = m->n;
+    o->number = ARENA_ARRAY(a, size_t, o->n + 1);
     o->owner = ARENA_ARRAY(a, size_t, o->n + 1);
     o->first_edge = ARENA_ARRAY(a, size_t, o->n + 2);
     o->target = ARENA_ARRAY(a, size_t, o->nedges + 1);
     o->sorted = ARENA_ARRAY(a, size_t, o->n + 1);
     o->before = ARENA_ARRAY(a, uint64_t, o->n + 1);
     size_t *nmissing = ARENA_ARRAY(a, size_t, o->n + 1);
-    if (!o->owner || !o->first_edge || !o->target || !o->sorted || !o->before || !nmissing) return base_out_of_memory();
-    for (size_t i = 0; i < m->nplaces; i++)
-        if (m->places[i].node) o->owner[m->places[i].id] = m->places[i].owner;
+    if (!o->number || !o->owner || !o->first_edge || !o->target || !o->sorted || !o->before || !nmissing)
+        return base_out_of_memory();
+    TRY(number_nodes(a, r, m, o));
     sort_edges(o, m, from, to, nmissing);
     sort_nodes(o, nmissing);
     return NULL;
@@ -230,7 +258,7 @@ weft_status cuda_graph_check(const cuda_rank *r, const cuda_segment *s, const cu
     order o = {0};
     demands d = {.a = &a, .r = r, .s = s};
     arena_init(&a, m->allocator);
-    weft_status status = read_order(&a, m, &o);
+    weft_status status = read_order(&a, r, m, &o);
     if (!status) status = collect_all(&d, &o);
     for (size_t first = 0; first < o.n && !status; first += 64) {
         reach_from(&o, first);

@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/devices/cuda/joint.h"
 #include "executor/devices/cuda/launch.h"
 
 enum { SPIN_NS = 200000, PAUSE_US = 50 };
@@ -61,6 +62,16 @@ static weft_status read_guards(const cuda_command *c, bool *out_runs) {
     return NULL;
 }
 
+/* Until what was enqueued is on the stream: other ranks enqueue theirs meanwhile. */
+static weft_status settle(const cuda_command *c) {
+    int64_t start = wait_clock_ns();
+    for (bool is_there = false; !is_there;) {
+        TRY(comm_settle(c->on_device.ring, &is_there));
+        if (!is_there) TRY(cuda_joint_let_others(c, start));
+    }
+    return NULL;
+}
+
 static weft_status issue_rounds(cuda_command *c) {
     const kernel_rounds *rounds = c->made.rounds;
     for (int k = 0; k <= rounds->count; k++) {
@@ -69,6 +80,7 @@ static weft_status issue_rounds(cuda_command *c) {
         comm_request q;
         rounds->ask(&c->on_device, k, &q);
         TRY(comm_enqueue(c->on_device.ring, &q, c->lane->stream));
+        TRY(settle(c));
     }
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* step.c: the thread of the host that issues a rank's steps, and waits for their end. */
 #include "executor/devices/cuda/graph.h"
+#include "executor/devices/cuda/joint.h"
 #include "executor/devices/cuda/launch.h"
 
 /* Kernels that draw read the number of the step from the GPU's memory. */
@@ -13,7 +14,7 @@ static weft_status send_step(cuda_rank *r) {
 static weft_status begin(cuda_rank *r) {
     for (int k = 0; k < r->state->plan->nstreams; k++) r->lanes[k].position = 0;
     r->segment_first = 0;
-    r->is_graph = r->segments && r->nsteps > 0 && r->segments[0].is_graph;
+    r->is_graph = r->nsteps > 0 && (r->run->joint || (r->segments && r->segments[0].is_graph));
     TRY(send_step(r));
     if (!r->began_at) return NULL;
     CUDA_TRY(EventRecord, r->began_at, r->lanes[0].stream);
@@ -24,8 +25,8 @@ static weft_status begin(cuda_rank *r) {
 static void issue_step(cuda_rank *r) {
     const weft_plan *plan = r->state->plan;
     if (plan->ninstrs) cuda_fail(r, &plan->instrs[0], begin(r));
-    if (r->segments && r->nsteps++ > 0) {
-        cuda_graph_step(r);
+    if ((r->segments || r->run->joint) && r->nsteps++ > 0) {
+        (r->run->joint ? cuda_joint_step : cuda_graph_step)(r);
         return;
     }
     for (size_t i = 0; i < plan->ninstrs && !cuda_is_aborted(r->run); i++) cuda_issue(r, i);
@@ -44,9 +45,11 @@ static void see_position(cuda_lane *l) {
 /* Streams end by themselves, after an abort too: whoever holds one then is a ring, which is told to let go. */
 static void finish_step(cuda_rank *r) {
     const plan_instr *first = r->state->plan->instrs;
-    for (int k = 0; k < r->state->plan->nstreams; k++)
-        if (first)
-            cuda_fail(r, first, cuda_check(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream), "cudaEventRecord"));
+    for (int k = 0; k < r->state->plan->nstreams; k++) {
+        cudaError_t result = cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream);
+        if (first) cuda_fail(r, first, cuda_check(result, "cudaEventRecord"));
+        if (result) cuda.StreamSynchronize(r->lanes[k].stream); /* no event says when it has ended */
+    }
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cuda_lane *l = &r->lanes[k];
         int64_t start = wait_clock_ns();

@@ -4,7 +4,7 @@
 
 typedef long long cuda_index;
 
-enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 16 };
+enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 16, LOOP_MEMBERS = 32 };
 
 /* unary.cu: out[i] from x[i], and from dy[i] where it is a gradient. */
 typedef struct unary_args {
@@ -128,5 +128,28 @@ typedef struct update_args {
     float *pow1_out, *pow2_out;
     float *step; /* what adam_begin works out for adam: rate, epsilon, shrink */
 } update_args;
+
+/* loop.cu: elements `first` and after of the sources, reduced one after another, go to all results; sources and results
+ * may be the same. With a `part` each source has as many parts of that size as there are results, and part k goes to
+ * result k, which may be where the parts of source k begin. */
+enum { LOOP_SUM, LOOP_MAX, LOOP_MIN, LOOP_PROD };
+typedef struct loop_args {
+    cuda_index nitems, first, part;
+    const void *srcs[LOOP_MEMBERS];
+    void *dsts[LOOP_MEMBERS];
+    int nsrcs, ndsts, op, averages;
+} loop_args;
+/* Words `first` and after of each part, moved between members whose results begin where their sources do. */
+enum { LOOP_GATHER, LOOP_EXCHANGE, LOOP_SCATTER };
+typedef struct loop_move_args {
+    cuda_index nitems, first, part;
+    const void *srcs[LOOP_MEMBERS];
+    void *dsts[LOOP_MEMBERS];
+    int nmembers, kind, root;
+} loop_move_args;
+/* Ends after so long. */
+typedef struct loop_delay_args {
+    cuda_index nitems, ns; /* nitems: 1 */
+} loop_delay_args;
 
 #endif
