@@ -2,9 +2,11 @@
  *
  * usage: spmd [OPS ...]     default 1000 10000 100000. Each size is measured three times; the median counts.
  * The programs are those of synthetic.h over sequences, as Megatron has them: the batch is sharded over dp, sequences
- * over sp, weights over mp, by columns and by rows in turn.
+ * over sp, weights over mp, by columns and by rows in turn. Then the same behind a lookup in a table whose rows are
+ * sharded over mp, plus a row for each place of a sequence: attrs of these ops say where a rank stands along sp and mp.
  * CSV on stdout: ops,made,propagate_seconds,partition_seconds,cpu_seconds,all_ranks_seconds,programs. "made" counts the
- * ops of a rank's program; the processor's seconds are those of both passes and of what the pass list does besides. */
+ * ops of a rank's program; the processor's seconds are those of both passes and of what the pass list does besides;
+ * "programs" is how often they ran for all ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@
 #include "weft/pass.h"
 #include "weft/placement.h"
 
-enum { repeats = 3, dp = 8, sp = 8, mp = 16, nranks = dp * sp * mp, length = 512, width = 1024 };
+enum { repeats = 3, dp = 8, sp = 8, mp = 16, nranks = dp * sp * mp, batch = 64, length = 512, width = 1024 };
 
 static const char pass_list[] = "prove: off\npasses: [spmd_propagate, spmd_partition]";
 
@@ -30,13 +32,47 @@ static weft_status place(weft_program *program, const weft_mesh *mesh, const cha
     return weft_var_set_placement(var, &(weft_placement){.mesh = *mesh, .ndim = ndim, .dims_mapping = mapping});
 }
 
-static weft_status annotate(weft_program *program) {
+/* Puts an op in front of all. */
+static weft_status put_first(weft_program *program, const char *type, const char *const slots[2], weft_var *a,
+                             weft_var *b, weft_var *made) {
+    weft_block *block = weft_program_block(program, 0);
+    weft_op *op = NULL;
+    weft_status status = weft_op_create(program, type, &op);
+    if (!status) status = weft_op_add_input(op, slots[0], a);
+    if (!status) status = weft_op_add_input(op, slots[1], b);
+    if (!status) status = weft_op_add_output(op, "Out", made);
+    if (!status) weft_block_insert_before(block, weft_block_first_op(block), op);
+    return status;
+}
+
+/* x_0 is what a table has for ids, and a row for each place of the sequence besides. */
+static weft_status look_up(weft_program *program, const weft_mesh *mesh) {
+    static const int64_t table_dims[] = {32768, width}, place_dims[] = {length, width}, id_dims[] = {batch, length};
+    static const int64_t found_dims[] = {batch, length, width}, by_rows[] = {2, -1}, whole[] = {-1, -1},
+                         by_ids[] = {0, 1};
+    weft_block *block = weft_program_block(program, 0);
+    weft_var *table = NULL, *places = NULL, *ids = NULL, *found = NULL, *x = weft_block_find_var(block, "x_0");
+    weft_status status = weft_block_add_var(block, "table", WEFT_FP32, 2, table_dims, &table);
+    if (!status) status = weft_block_add_var(block, "places", WEFT_FP32, 2, place_dims, &places);
+    if (!status) status = weft_block_add_var(block, "ids", WEFT_INT64, 2, id_dims, &ids);
+    if (!status) status = weft_block_add_var(block, "found", WEFT_FP32, 3, found_dims, &found);
+    if (status) return status;
+    weft_var_set_persistable(table, true, true);
+    weft_var_set_persistable(places, true, true);
+    status = put_first(program, "elementwise_add", (const char *const[]){"X", "Y"}, found, places, x);
+    if (!status) status = put_first(program, "lookup_table_v2", (const char *const[]){"W", "Ids"}, table, ids, found);
+    if (!status) status = place(program, mesh, "table", 2, by_rows);
+    if (!status) status = place(program, mesh, "places", 2, whole);
+    return status ? status : place(program, mesh, "ids", 2, by_ids);
+}
+
+static weft_status annotate(weft_program *program, bool looks_up) {
     static const int64_t shape[] = {dp, sp, mp}, input[] = {0, 1, -1}, weights[2][2] = {{-1, 2}, {2, -1}};
     static const char *const names[] = {"dp", "sp", "mp"};
     static int64_t ids[nranks];
     for (int i = 0; i < nranks; i++) ids[i] = i;
     const weft_mesh mesh = {3, shape, ids, names};
-    weft_status status = place(program, &mesh, "x_0", 3, input);
+    weft_status status = looks_up ? look_up(program, &mesh) : place(program, &mesh, "x_0", 3, input);
     char name[32] = "w_0";
     for (int i = 0; !status && weft_block_find_var(weft_program_block(program, 0), name); i++) {
         status = place(program, &mesh, name, 2, weights[i % 2]);
@@ -88,11 +124,11 @@ static double median(double a, double b, double c) {
     return sorted[repeats / 2];
 }
 
-static weft_status measure_size(weft_context *context, const weft_pass_list *list, size_t nops) {
+static weft_status measure_size(weft_context *context, const weft_pass_list *list, size_t nops, bool looks_up) {
     weft_program *program = NULL;
     timing t[repeats];
     weft_status status = synthetic_sequences(context, nops, length, width, &program);
-    if (!status) status = annotate(program);
+    if (!status) status = annotate(program, looks_up);
     for (int i = 0; !status && i < repeats; i++) {
         status = measure_one(list, program, &t[i]);
         if (!status) status = measure_all(list, program, &t[i]);
@@ -113,8 +149,9 @@ int main(int argc, char **argv) {
     weft_status status = weft_context_create(NULL, &context);
     if (!status) status = weft_pass_list_parse(context, pass_list, strlen(pass_list), "bench", &list);
     printf("ops,made,propagate_seconds,partition_seconds,cpu_seconds,all_ranks_seconds,programs\n");
-    for (int i = 0; !status && i < (argc > 1 ? argc - 1 : 3); i++)
-        status = measure_size(context, list, argc > 1 ? strtoul(argv[i + 1], NULL, 10) : sizes[i]);
+    int n = argc > 1 ? argc - 1 : 3;
+    for (int i = 0; !status && i < 2 * n; i++)
+        status = measure_size(context, list, argc > 1 ? strtoul(argv[i % n + 1], NULL, 10) : sizes[i % n], i >= n);
     if (status) fprintf(stderr, "spmd: %s: %s\n", weft_status_place(status), weft_status_message(status));
     int result = status != NULL;
     weft_status_free(status);

@@ -239,6 +239,18 @@ double axes_share(const axes_rule *r, const axes_mesh *on, const axes_placed *in
     return share;
 }
 
+int64_t axes_offset(const axes_rule *r, const axes_mesh *on, const axes_placed *in, size_t factor, const int64_t *at,
+                    uint32_t *out_axes) {
+    follower f = {.r = r, .mesh = on, .in = in};
+    int64_t offset, extent;
+    *out_axes = 0;
+    for (size_t i = 0; i < r->nin; i++)
+        if (!r->in[i].any && project(&f, i)) return 0;
+    for (int k = 0; k < f.factors[factor].count; k++) *out_axes |= UINT32_C(1) << f.factors[factor].axes[k];
+    factor_part(&f, factor, at, &offset, &extent);
+    return offset;
+}
+
 static weft_status set_list(weft_op *op, const char *attr, size_t n, const int64_t *values) {
     const weft_attr *a = op_find_attr(op, attr);
     if (a && a->type == ATTR_INTS) return weft_op_set_attr_ints(op, attr, n, values);

@@ -31,5 +31,15 @@ int64_t pass_rank_told(const weft_pass_context *pass) {
 }
 
 void pass_tells_apart(const weft_pass_context *pass, uint32_t axes) {
-    *pass->told |= axes | PASS_TOLD;
+    pass->told->is_told = true;
+    pass->told->apart |= axes;
+}
+
+void pass_tells_ends(const weft_pass_context *pass, uint32_t axes) {
+    pass->told->is_told = true;
+    pass->told->ends |= axes;
+}
+
+rank_edits *pass_rank_edits(const weft_pass_context *pass) {
+    return pass->is_last ? pass->told->edits : NULL;
 }

@@ -23,7 +23,7 @@ static weft_status explain_problem(weft_status problem, const char *when, const 
     return worded;
 }
 
-static weft_status keep_first(weft_status first, weft_status second) {
+weft_status pass_keep_first(weft_status first, weft_status second) {
     if (!first) return second;
     weft_status_free(second);
     return first;
@@ -46,9 +46,11 @@ static weft_status verify(weft_program *program, pending_check *waits) {
     return check_waits(program, waits);
 }
 
-static weft_status run_one(const pass_entry *entry, weft_program *program, int64_t rank, uint32_t *told,
-                           weft_report *report, pass_finding *shared, pending_check *waits, certifier *certify) {
+static weft_status run_one(const weft_pass_list *list, size_t index, weft_program *program, int64_t rank,
+                           pass_told *told, weft_report *report, pass_finding *shared, pending_check *waits,
+                           certifier *certify) {
     weft_context *context = report->context;
+    const pass_entry *entry = &list->entries[index];
     pass_report *out = &report->passes[report->npasses++];
     *out = (pass_report){.name = entry->pass->name, .nops_before = weft_program_nops(program)};
     weft_pass_context pass = {.context = context,
@@ -58,7 +60,8 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, int64
                               .shared = shared,
                               .pending_list = &waits->found,
                               .rank = rank,
-                              .told = told};
+                              .told = told,
+                              .is_last = index + 1 == list->count};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);
@@ -68,7 +71,7 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, int64
     arena_fini(&pass.scratch);
     out->nops_after = weft_program_nops(program);
     status = base_status_at(status, entry->pass->name);
-    status = keep_first(status, report_place_left(report, out));
+    status = pass_keep_first(status, report_place_left(report, out));
     if (!status) status = explain_problem(verify(program, waits), "after", entry->pass->name);
     if (!status) status = certificate_end(certify, program, report, out);
     if (status) {
@@ -78,9 +81,8 @@ static weft_status run_one(const pass_entry *entry, weft_program *program, int64
     return status;
 }
 
-weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank, uint32_t *out_told,
+weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank, pass_told *told,
                                weft_report **out_report) {
-    *out_told = 0;
     weft_report *report = NULL;
     TRY(report_create(list->context, list->count, &report));
     weft_status status = NULL;
@@ -96,7 +98,7 @@ weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program
     certifier certify = {.on = false};
     if (!status) status = certifier_begin(&certify, list, program, report);
     for (size_t i = 0; i < list->count && !status; i++) {
-        status = run_one(&list->entries[i], program, rank, out_told, report, &shared, &waits, &certify);
+        status = run_one(list, i, program, rank, told, report, &shared, &waits, &certify);
         if (!status) status = pass_proof_after(&proof, list->entries[i].pass, program, report, &report->passes[i]);
     }
     certifier_end(&certify);
@@ -112,7 +114,7 @@ weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program
 
 weft_status weft_pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
                                     weft_report **out_report) {
-    uint32_t told;
+    pass_told told = {.is_told = false};
     return pass_list_run_told(list, program, rank, &told, out_report);
 }
 

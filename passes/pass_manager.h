@@ -3,6 +3,7 @@
 #define PASSES_PASS_MANAGER_H
 
 #include "base/yaml.h"
+#include "passes/rank_edits.h"
 #include "program/digest.h"
 #include "program/ir.h"
 #include "weft/pass.h"
@@ -29,9 +30,13 @@ int64_t pass_rank(const weft_pass_context *pass);
 /* The same for a pass that says what its program depends on besides its rings: on where the rank stands along these
  * mesh axes (bits). PASS_TOLD_APART: on the rank. */
 int64_t pass_rank_told(const weft_pass_context *pass);
-enum { PASS_TOLD_NAXES = 30 };
 #define PASS_TOLD_APART UINT32_MAX
 void pass_tells_apart(const weft_pass_context *pass, uint32_t axes);
+/* Whether the rank is the last along these axes is what its program depends on. */
+void pass_tells_ends(const weft_pass_context *pass, uint32_t axes);
+/* Where attrs that say where ranks stand can be noted, instead of telling ranks apart by them; NULL: nobody asks for
+ * them, or passes follow that may look at them. */
+rank_edits *pass_rank_edits(const weft_pass_context *pass);
 
 /* What this run of the pass makes is not held against the program before, and why: as weft_pass.changes_meaning, for a
  * pass whose options decide. The words must outlive the report. */
@@ -148,14 +153,22 @@ struct weft_pass_context {
     pass_finding *shared, *pending_list;
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
     int64_t rank;
-    uint32_t *told; /* of pass_tells_apart; 0: nobody did */
+    struct pass_told *told;
+    bool is_last; /* of its list */
     arena scratch;
 };
 
-/* weft_pass_list_run_rank; *out_told: what passes said in pass_tells_apart, PASS_TOLD besides. */
-#define PASS_TOLD (UINT32_C(1) << PASS_TOLD_NAXES)
+/* What passes said of the programs of ranks. */
+typedef struct pass_told {
+    bool is_told;         /* they may differ: in rings, */
+    uint32_t apart, ends; /* by pass_tells_apart and pass_tells_ends, */
+    rank_edits *edits;    /* and in attrs; NULL: these are not asked for */
+} pass_told;
+/* weft_pass_list_run_rank; `told` zeroed but for the edits. */
 WEFT_MUST_USE weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank,
-                                             uint32_t *out_told, weft_report **out_report);
+                                             pass_told *told, weft_report **out_report);
+/* The first of two that is not NULL; the other one is freed. */
+WEFT_MUST_USE weft_status pass_keep_first(weft_status first, weft_status second);
 
 WEFT_MUST_USE weft_status report_create(weft_context *context, size_t max_passes, weft_report **out_report);
 /* Puts the place of its op in front of every left-alone entry: O(ops + entries log entries). */

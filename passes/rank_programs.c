@@ -1,7 +1,8 @@
 /* rank_programs.c: the programs of all ranks from one serial program.
  *
  * The list is run once for ranks that stand alike along the mesh axes that a pass said tell them apart. Their programs
- * differ in the rings alone: which ranks are along the same axes. Such a program is copied when it is asked for. */
+ * have the same ops. They differ in the rings, which ranks are along the same axes, and in attrs that the pass noted,
+ * which say where a rank stands. Such a program is copied when it is asked for. */
 #include "passes/pass_manager.h"
 #include "proof/classes.h"
 
@@ -9,6 +10,7 @@ typedef struct rank_program {
     size_t body;           /* the rank whose program has the same ops */
     size_t same;           /* the first rank whose program is the same in all, rings too */
     weft_program *program; /* of the rank that is `same` to itself; NULL: not asked for yet */
+    rank_edits *edits;     /* of the rank that is `body` to itself: what others differ in */
 } rank_program;
 
 struct weft_rank_programs {
@@ -26,15 +28,16 @@ static size_t count_ranks(const weft_program *p) {
     return (size_t)last + 1;
 }
 
-static weft_status make_one(const weft_pass_list *list, const weft_program *serial, size_t rank, uint32_t *told,
+static weft_status make_one(const weft_pass_list *list, const weft_program *serial, size_t rank, pass_told *told,
                             weft_report **report, weft_program **out) {
     weft_program *made = NULL;
-    TRY(weft_program_clone(serial, &made));
-    weft_status status = pass_list_run_told(list, made, (int64_t)rank, told, report);
-    if (status)
-        weft_program_destroy(made);
-    else
-        *out = made;
+    *told = (pass_told){.is_told = false};
+    weft_status status = rank_edits_create(serial->context, &told->edits);
+    if (!status) status = weft_program_clone(serial, &made);
+    if (!status) status = pass_list_run_told(list, made, (int64_t)rank, told, report);
+    if (!status) return *out = made, NULL;
+    rank_edits_destroy(told->edits);
+    weft_program_destroy(made);
     return status;
 }
 
@@ -99,11 +102,15 @@ static uint32_t axes_of_rings(const weft_program *p, const mesh *m, const int64_
     return axes;
 }
 
-/* A number that ranks have in common which stand alike along the axes. */
-static int64_t place_along(const mesh *m, uint32_t axes, const int64_t *at) {
+/* A number that ranks have in common which stand alike along the axes, and are the last or not along `ends`. */
+static int64_t place_along(const mesh *m, uint32_t axes, uint32_t ends, const int64_t *at) {
     int64_t place = 0;
-    for (int k = 0; k < m->ndim; k++)
-        if (axes >> k & 1) place = place * m->shape[k] + at[k];
+    for (int k = 0; k < m->ndim; k++) {
+        if (axes >> k & 1)
+            place = place * m->shape[k] + at[k];
+        else if ((ends >> k & 1) && m->shape[k] > 1)
+            place = place * 2 + (at[k] == m->shape[k] - 1);
+    }
     return place;
 }
 
@@ -112,7 +119,8 @@ typedef struct sharer {
     const weft_pass_list *list;
     const weft_program *serial;
     const mesh *mesh;       /* NULL: no pass tells ranks apart by places in one */
-    uint32_t axes, ringed;  /* axes that tell ranks apart; by their rings too */
+    pass_told told;         /* of the first rank */
+    uint32_t axes, ringed;  /* axes that tell ops apart; rings and attrs too */
     size_t *bodies, *sames; /* 1 + a rank, by place along `axes` and `ringed` */
     int64_t *room;
 } sharer;
@@ -132,14 +140,16 @@ static void compare(sharer *s, size_t rank) {
     rank_program *r = &s->all->ranks[rank], *before = &s->all->ranks[s->all->ranks[rank - 1].same];
     if (!before->program || !are_equal(before->program, r->program)) return;
     weft_program_destroy(r->program);
+    rank_edits_destroy(r->edits);
     *r = (rank_program){.body = before->body, .same = before->same};
     before->program->rank = -1;
 }
 
 static weft_status make_body(sharer *s, size_t rank) {
     rank_program *r = &s->all->ranks[rank];
-    uint32_t told;
+    pass_told told;
     TRY(make_one(s->list, s->serial, rank, &told, NULL, &r->program));
+    r->edits = told.edits;
     r->body = r->same = rank;
     s->all->nbodies++;
     if (!s->mesh) compare(s, rank);
@@ -150,17 +160,18 @@ static weft_status make_body(sharer *s, size_t rank) {
 static void begin(sharer *s) {
     int64_t at[MESH_MAX_NDIM];
     weft_program *p = s->all->ranks[0].program;
-    bool placed = p->nmeshes == 1 && p->meshes[0]->ndim < PASS_TOLD_NAXES;
-    if (!s->axes && s->all->count > 1) p->rank = -1; /* one program for all */
-    if (!s->axes || s->axes == PASS_TOLD_APART) return;
+    bool placed = p->nmeshes == 1 && p->meshes[0]->ndim < MESH_MAX_NDIM;
+    if (!s->told.is_told && s->all->count > 1) p->rank = -1; /* one program for all */
+    if (!s->told.is_told || s->axes == PASS_TOLD_APART) return;
     if (!placed || !mesh_coordinates(p->meshes[0], 0, at)) {
         s->axes = PASS_TOLD_APART;
         return;
     }
     s->mesh = p->meshes[0];
     s->axes &= (UINT32_C(1) << s->mesh->ndim) - 1;
-    s->ringed = s->axes | axes_of_rings(p, s->mesh, at, s->room);
-    s->bodies[place_along(s->mesh, s->axes, at)] = s->sames[place_along(s->mesh, s->ringed, at)] = 1;
+    s->ringed = s->axes | rank_edits_axes(s->told.edits) | axes_of_rings(p, s->mesh, at, s->room);
+    s->bodies[place_along(s->mesh, s->axes, s->told.ends, at)] = 1;
+    s->sames[place_along(s->mesh, s->ringed, s->told.ends, at)] = 1;
 }
 
 static weft_status place_rank(sharer *s, size_t rank) {
@@ -168,8 +179,8 @@ static weft_status place_rank(sharer *s, size_t rank) {
     rank_program *r = &s->all->ranks[rank];
     if (!s->mesh && s->axes != PASS_TOLD_APART) return NULL; /* that of rank 0 */
     if (!s->mesh || !mesh_coordinates(s->mesh, (int64_t)rank, at)) return make_body(s, rank);
-    size_t *body = &s->bodies[place_along(s->mesh, s->axes, at)],
-           *same = &s->sames[place_along(s->mesh, s->ringed, at)];
+    size_t *body = &s->bodies[place_along(s->mesh, s->axes, s->told.ends, at)],
+           *same = &s->sames[place_along(s->mesh, s->ringed, s->told.ends, at)];
     if (!*body) {
         TRY(make_body(s, rank));
         *body = *same = 1 + rank;
@@ -206,10 +217,11 @@ weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_prog
     weft_status status = NULL;
     const weft_allocator *a = &program->context->allocator;
     weft_program *first = NULL;
-    uint32_t told;
+    pass_told told;
     TRY(make_one(list, program, 0, &told, out_report, &first));
     size_t given = count_ranks(program), n = count_ranks(first); /* the list may have told how many there are */
     if (n < given) n = given;
+    rank_edits *edits = told.edits;
     weft_rank_programs *all = base_alloc(a, sizeof *all);
     if (!all) TRY_DONE(base_out_of_memory());
     *all = (weft_rank_programs){.context = program->context, .count = n, .nbodies = 1};
@@ -217,11 +229,14 @@ weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_prog
     if (!all->ranks) TRY_DONE(base_out_of_memory());
     memset(all->ranks, 0, n * sizeof *all->ranks);
     all->ranks[0].program = first;
+    all->ranks[0].edits = edits;
     first = NULL;
-    TRY_DONE(share(&(sharer){.all = all, .list = list, .serial = program, .axes = told}));
+    edits = NULL;
+    TRY_DONE(share(&(sharer){.all = all, .list = list, .serial = program, .told = told, .axes = told.apart}));
     *out_programs = all;
     all = NULL;
 done:
+    rank_edits_destroy(edits);
     weft_program_destroy(first);
     weft_rank_programs_destroy(all);
     return status;
@@ -235,6 +250,14 @@ size_t weft_rank_programs_count(const weft_rank_programs *programs) {
 
 size_t weft_rank_programs_made(const weft_rank_programs *programs) {
     return programs->nbodies;
+}
+
+/* Exchanges the attrs of the body's program and those of another rank's. */
+static weft_status exchange(const weft_rank_programs *all, size_t body, size_t rank) {
+    int64_t at[MESH_MAX_NDIM];
+    const mesh *m = all->ranks[body].program->meshes[0];
+    (void)mesh_coordinates(m, (int64_t)rank, at);
+    return rank_edits_exchange(all->ranks[body].edits, m, at);
 }
 
 /* Gives the program of one rank the rings of another that shares it. */
@@ -254,7 +277,9 @@ weft_program *weft_rank_programs_at(const weft_rank_programs *programs, size_t r
     rank_program *r = &programs->ranks[same];
     if (r->program) return r->program;
     weft_program *made = NULL;
-    weft_status status = weft_program_clone(programs->ranks[body].program, &made);
+    weft_status status = exchange(programs, body, same);
+    if (!status) status = weft_program_clone(programs->ranks[body].program, &made);
+    status = pass_keep_first(status, exchange(programs, body, same));
     if (!status) status = become(programs, made, body, same);
     if (status)
         weft_program_destroy(made);
@@ -270,19 +295,21 @@ weft_status weft_rank_programs_save(const weft_rank_programs *programs, size_t r
     if (p) return weft_program_save(p, path);
     p = programs->ranks[body].program;
     int64_t was = p->rank;
-    weft_status status = become(programs, p, body, same);
+    weft_status status = exchange(programs, body, same);
+    if (!status) status = become(programs, p, body, same);
     if (!status) status = weft_program_save(p, path);
-    weft_status back = become(programs, p, same, body);
+    status = pass_keep_first(status, become(programs, p, same, body));
     p->rank = was;
-    if (!status) return back;
-    weft_status_free(back);
-    return status;
+    return pass_keep_first(status, exchange(programs, body, same));
 }
 
 void weft_rank_programs_destroy(weft_rank_programs *all) {
     if (!all) return;
     const weft_allocator *a = &all->context->allocator;
-    for (size_t i = 0; all->ranks && i < all->count; i++) weft_program_destroy(all->ranks[i].program);
+    for (size_t i = 0; all->ranks && i < all->count; i++) {
+        weft_program_destroy(all->ranks[i].program);
+        rank_edits_destroy(all->ranks[i].edits);
+    }
     base_free(a, all->ranks, all->count * sizeof *all->ranks);
     base_free(a, all, sizeof *all);
 }

@@ -114,6 +114,7 @@ WEFT_MUST_USE weft_status weft_pass_list_run_rank(const weft_pass_list *list, we
 typedef struct weft_rank_programs weft_rank_programs;
 /* Makes the programs of all ranks of the program's meshes and rings, or of those that the list makes; `program` stays
  * as it is. The list is run over a copy for the first rank, and for each further one whose program may have other ops.
+ * Attrs that say where a rank stands are no other ops where the pass that writes them ends the list.
  * Ranks whose programs are equal share one. A list without a pass that tells ranks apart (spmd_partition, spmd_expand,
  * hierarchical_all_reduce) makes one for all. The reports are those of the first rank: `out_report` may be NULL. Cost:
  * weft_rank_programs_made times weft_pass_list_run. */
@@ -123,7 +124,7 @@ size_t weft_rank_programs_count(const weft_rank_programs *programs);
 /* How often the list was run: programs that differ in more than the ranks of their rings. */
 size_t weft_rank_programs_made(const weft_rank_programs *programs);
 /* Borrowed; NULL: no such rank, or no memory. Ranks that share a program get the same pointer. The first call for one
- * that differs from another in its rings copies that. From one thread at a time. */
+ * that differs from another in rings or attrs copies that. From one thread at a time. */
 weft_program *weft_rank_programs_at(const weft_rank_programs *programs, size_t rank);
 /* weft_program_save of a rank's program, without a copy of it. Writes to shared programs: from one thread at a time. */
 WEFT_MUST_USE weft_status weft_rank_programs_save(const weft_rank_programs *programs, size_t rank, const char *path);

@@ -171,8 +171,8 @@ typedef struct spmd_plan {
     bool propagates;                 /* placements are this pass's own */
     double sent;                     /* bytes that a rank sends in a step, as decided */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
-    const char *differs;             /* NULL, or why ranks' programs differ: */
-    uint32_t told;                   /* by where a rank stands along these mesh axes; and by rings */
+    const char *differs;             /* NULL, or why ranks' programs differ, besides in rings: along these mesh axes */
+    uint32_t told, ended, placed;    /* by where a rank stands; by whether it is the last; in attrs that say where */
     struct spmd_row *rows;           /* of the report */
     size_t nrows, row_capacity;
 } spmd_plan;
@@ -237,19 +237,46 @@ typedef struct spmd_emitter {
     weft_op *before; /* NULL: at the end */
     int role;
     int64_t ncollectives, nbytes;
+    struct spmd_places *places; /* NULL: nobody asks what ops differ in by place */
 } spmd_emitter;
 /* spmd_forms.c: the op in its other form. */
 WEFT_MUST_USE weft_status spmd_take_form(spmd_emitter *e, spmd_op *op);
+/* Sets the attrs of such an op that say where the rank stands. */
+WEFT_MUST_USE weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made);
+/* The axes along which that is. */
+uint32_t spmd_form_axes(const spmd_op *op);
 WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, weft_var *from, const spmd_path *path,
                                          weft_var *into, weft_var **out);
 /* `into` may be `x` itself. */
 WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
 WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
 void spmd_set_arg(weft_op *op, use *u, weft_var *to);
+/* Sets an attr that is a whole number, or a list of them; where a path is followed again for another place
+ * (spmd_places.c), notes what it is there. */
+WEFT_MUST_USE weft_status spmd_put(spmd_emitter *e, weft_op *op, const char *attr, attr_type type, size_t count,
+                                   const int64_t *values);
 /* The ring of the rank along these axes. */
 WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id);
 /* Where the rank stands among those along the axes. */
 int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
+
+/* spmd_places.c: programs of ranks that differ only in attrs that say where a rank stands. What has such attrs is noted
+ * while it is made, and then done again for each other place: attrs are compared, and nothing is made. */
+typedef struct spmd_places spmd_places;
+WEFT_MUST_USE weft_status spmd_places_create(spmd_plan *plan, rank_edits *edits, spmd_places **out);
+/* The steps of a path that are being made; the attrs of an op. */
+WEFT_MUST_USE weft_status spmd_places_begin(spmd_places *places, uint32_t axes, const spmd_var *v, weft_var *from,
+                                            const spmd_path *path, weft_var *into);
+void spmd_places_end(spmd_places *places);
+WEFT_MUST_USE weft_status spmd_places_add_op(spmd_places *places, uint32_t axes, spmd_op *op);
+/* Of the emitter's places, NULL too: an op that was made; the op made before in the place of the next one (NULL: ops
+ * are being made); an attr of it. */
+WEFT_MUST_USE weft_status spmd_places_made(spmd_places *places, weft_op *op);
+weft_op *spmd_places_next(spmd_places *places);
+bool spmd_places_again(const spmd_places *places);
+WEFT_MUST_USE weft_status spmd_places_note(spmd_places *places, const weft_op *op, const char *attr, size_t count,
+                                           const int64_t *values);
+WEFT_MUST_USE weft_status spmd_places_tell(spmd_places *places);
 
 /* spmd_plans.c: placements of all vars under the policy that sends least. */
 WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
@@ -262,6 +289,7 @@ WEFT_MUST_USE weft_status spmd_report_rows(spmd_plan *plan);
 
 /* spmd_walk.c */
 WEFT_MUST_USE weft_status spmd_decide(spmd_plan *plan);
-WEFT_MUST_USE weft_status spmd_rewrite(spmd_plan *plan);
+/* `edits`: of attrs that say where ranks stand; or NULL. */
+WEFT_MUST_USE weft_status spmd_rewrite(spmd_plan *plan, rank_edits *edits);
 
 #endif

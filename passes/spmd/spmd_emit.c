@@ -88,7 +88,9 @@ void spmd_set_arg(weft_op *op, use *u, weft_var *to) {
 
 static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slot, size_t n, weft_var *const *in,
                            weft_op **out) {
+    if ((*out = spmd_places_next(e->places))) return NULL;
     TRY(weft_op_create(e->plan->program, type, out));
+    TRY(spmd_places_made(e->places, *out));
     for (size_t i = 0; i < n; i++) TRY(weft_op_add_input(*out, in_slot, in[i]));
     if (e->plan->is_fx) return NULL; /* nodes have no roles */
     TRY(weft_op_set_attr_int(*out, "op_role", e->role));
@@ -96,16 +98,44 @@ static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slo
 }
 
 static void insert(const spmd_emitter *e, weft_op *op) {
-    weft_block_insert_before(e->plan->block, e->before, op);
+    if (!spmd_places_again(e->places)) weft_block_insert_before(e->plan->block, e->before, op);
+}
+
+static weft_status put_output(const spmd_emitter *e, weft_op *op, const char *out_slot, weft_var *var) {
+    return spmd_places_again(e->places) ? NULL : weft_op_add_output(op, out_slot, var);
+}
+
+weft_status spmd_put(spmd_emitter *e, weft_op *op, const char *attr, attr_type type, size_t count,
+                     const int64_t *values) {
+    if (spmd_places_again(e->places)) return spmd_places_note(e->places, op, attr, count, values);
+    if (type == ATTR_INTS) return weft_op_set_attr_ints(op, attr, count, values);
+    return type == ATTR_LONG ? weft_op_set_attr_long(op, attr, *values) : weft_op_set_attr_int(op, attr, *values);
+}
+
+static weft_status put_int(const spmd_emitter *e, weft_op *op, const char *attr, int64_t value) {
+    return spmd_put((spmd_emitter *)e, op, attr, ATTR_INT, 1, &value);
+}
+
+static weft_status put_ints(const spmd_emitter *e, weft_op *op, const char *attr, size_t count, const int64_t *values) {
+    return spmd_put((spmd_emitter *)e, op, attr, ATTR_INTS, count, values);
+}
+
+/* What is the same at all places. */
+static weft_status put_float(const spmd_emitter *e, weft_op *op, const char *attr, double value) {
+    return spmd_places_again(e->places) ? NULL : weft_op_set_attr_float(op, attr, value);
+}
+
+static weft_status put_bool(const spmd_emitter *e, weft_op *op, const char *attr, bool value) {
+    return spmd_places_again(e->places) ? NULL : weft_op_set_attr_bool(op, attr, value);
 }
 
 weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor) {
     weft_op *op;
     TRY(make_op(e, "scale", "X", 1, &x, &op));
-    TRY(weft_op_add_output(op, "Out", into));
-    TRY(weft_op_set_attr_float(op, "scale", (double)(float)factor));
-    TRY(weft_op_set_attr_float(op, "bias", 0.0));
-    TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
+    TRY(put_output(e, op, "Out", into));
+    TRY(put_float(e, op, "scale", (double)(float)factor));
+    TRY(put_float(e, op, "bias", 0.0));
+    TRY(put_bool(e, op, "bias_after_scale", true));
     insert(e, op);
     return NULL;
 }
@@ -125,6 +155,7 @@ typedef struct moved {
 /* The output of the next op: `into` for the last of a step. */
 static weft_status next_var(moved *m, bool is_last, weft_var **out) {
     if (is_last && m->into) return *out = m->into, NULL;
+    if (spmd_places_again(m->e->places)) return *out = m->now, NULL;
     if (is_last) return spmd_new_var(m->e->plan, m->v, &m->step->made, out);
     return add_var(m->e->plan, m->v, m->extent, out);
 }
@@ -135,12 +166,13 @@ static weft_status split_in(moved *m, int64_t n, int dim, weft_var **parts) {
     TRY(make_op(m->e, "split", "X", 1, &m->now, &split));
     m->extent[dim] /= n;
     for (int64_t i = 0; i < n; i++) {
-        TRY(add_var(m->e->plan, m->v, m->extent, &parts[i]));
-        TRY(weft_op_add_output(split, "Out", parts[i]));
+        parts[i] = m->now;
+        if (!spmd_places_again(m->e->places)) TRY(add_var(m->e->plan, m->v, m->extent, &parts[i]));
+        TRY(put_output(m->e, split, "Out", parts[i]));
     }
-    TRY(weft_op_set_attr_int(split, "axis", dim));
-    TRY(weft_op_set_attr_int(split, "num", n));
-    TRY(weft_op_set_attr_ints(split, "sections", 0, NULL));
+    TRY(put_int(m->e, split, "axis", dim));
+    TRY(put_int(m->e, split, "num", n));
+    TRY(put_ints(m->e, split, "sections", 0, NULL));
     insert(m->e, split);
     return NULL;
 }
@@ -149,8 +181,8 @@ static weft_status concat(moved *m, int64_t n, weft_var **parts, int dim, bool i
     weft_op *op;
     TRY(make_op(m->e, "concat", "X", (size_t)n, parts, &op));
     TRY(next_var(m, is_last, out));
-    TRY(weft_op_add_output(op, "Out", *out));
-    TRY(weft_op_set_attr_int(op, "axis", dim));
+    TRY(put_output(m->e, op, "Out", *out));
+    TRY(put_int(m->e, op, "axis", dim));
     insert(m->e, op);
     return NULL;
 }
@@ -190,12 +222,12 @@ static weft_status cut(moved *m, int dim, int64_t start, int64_t extent, bool is
     m->extent[dim] = extent;
     TRY(make_op(m->e, "slice", "Input", 1, &m->now, &op));
     TRY(next_var(m, is_last, &made));
-    TRY(weft_op_add_output(op, "Out", made));
-    TRY(weft_op_set_attr_ints(op, "axes", 1, &axis));
-    TRY(weft_op_set_attr_ints(op, "starts", 1, &start));
-    TRY(weft_op_set_attr_ints(op, "ends", 1, &end));
-    TRY(weft_op_set_attr_ints(op, "infer_flags", 1, &one));
-    TRY(weft_op_set_attr_ints(op, "decrease_axis", 0, NULL));
+    TRY(put_output(m->e, op, "Out", made));
+    TRY(put_ints(m->e, op, "axes", 1, &axis));
+    TRY(put_ints(m->e, op, "starts", 1, &start));
+    TRY(put_ints(m->e, op, "ends", 1, &end));
+    TRY(put_ints(m->e, op, "infer_flags", 1, &one));
+    TRY(put_ints(m->e, op, "decrease_axis", 0, NULL));
     insert(m->e, op);
     m->now = made;
     return NULL;
@@ -211,9 +243,9 @@ static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool i
     m->extent[dim] = extent;
     TRY(make_op(m->e, "pad", "X", 1, &m->now, &op));
     TRY(next_var(m, is_last, &made));
-    TRY(weft_op_add_output(op, "Out", made));
-    TRY(weft_op_set_attr_ints(op, "paddings", 2 * (size_t)m->v->whole.ndim, paddings));
-    TRY(weft_op_set_attr_float(op, "pad_value", 0.0));
+    TRY(put_output(m->e, op, "Out", made));
+    TRY(put_ints(m->e, op, "paddings", 2 * (size_t)m->v->whole.ndim, paddings));
+    TRY(put_float(m->e, op, "pad_value", 0.0));
     insert(m->e, op);
     m->now = made;
     return NULL;
@@ -268,8 +300,8 @@ static weft_status set_splits(moved *m, weft_op *op, int64_t n) {
     int64_t *parts = ARENA_ARRAY(m->e->plan->scratch, int64_t, n);
     if (!parts) return base_out_of_memory();
     for (int64_t i = 0; i < n; i++) parts[i] = m->extent[0] / n;
-    TRY(weft_op_set_attr_ints(op, "out_splits", (size_t)n, parts));
-    return weft_op_set_attr_ints(op, "in_splits", (size_t)n, parts);
+    TRY(put_ints(m->e, op, "out_splits", (size_t)n, parts));
+    return put_ints(m->e, op, "in_splits", (size_t)n, parts);
 }
 
 /* A graph's collectives only begin. */
@@ -277,10 +309,10 @@ static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
     weft_op *op;
     weft_var *made;
     if (!m->e->plan->is_fx) return NULL;
-    TRY(weft_op_set_attr_bool(begun, "async_op", true));
+    TRY(put_bool(m->e, begun, "async_op", true));
     TRY(make_op(m->e, "wait_tensor", "X", 1, &m->now, &op));
     TRY(next_var(m, is_last, &made));
-    TRY(weft_op_add_output(op, "Out", made));
+    TRY(put_output(m->e, op, "Out", made));
     insert(m->e, op);
     m->now = made;
     return NULL;
@@ -294,20 +326,19 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     TRY(spmd_ring(m->e->plan, m->step->axes, &id));
     TRY(make_op(m->e, new_era ? named.new : named.old, new_era ? "x" : "X", 1, &m->now, &op));
     if (!in_place) TRY(next_var(m, is_last && !m->e->plan->is_fx, &made));
-    TRY(weft_op_add_output(op, new_era ? "out" : "Out", made));
-    TRY(weft_op_set_attr_int(op, "ring_id", id));
-    if (m->step->kind == STEP_ALL_GATHER || m->step->kind == STEP_REDUCE_SCATTER)
-        TRY(weft_op_set_attr_int(op, "nranks", n));
+    TRY(put_output(m->e, op, new_era ? "out" : "Out", made));
+    TRY(put_int(m->e, op, "ring_id", id));
+    if (m->step->kind == STEP_ALL_GATHER || m->step->kind == STEP_REDUCE_SCATTER) TRY(put_int(m->e, op, "nranks", n));
     if (new_era && (m->step->kind == STEP_ALL_REDUCE || m->step->kind == STEP_REDUCE_SCATTER))
-        TRY(weft_op_set_attr_int(op, "reduce_type", m->step->reduce));
-    if (!new_era) TRY(weft_op_set_attr_bool(op, "use_calc_stream", true));
+        TRY(put_int(m->e, op, "reduce_type", m->step->reduce));
+    if (!new_era) TRY(put_bool(m->e, op, "use_calc_stream", true));
     if (m->e->plan->is_fx && m->step->kind == STEP_ALL_TO_ALL) TRY(set_splits(m, op, n));
     if (!new_era && strcmp(named.old, "c_concat") == 0) {
-        TRY(weft_op_set_attr_int(op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
-        TRY(weft_op_set_attr_bool(op, "use_model_parallel", true));
+        TRY(put_int(m->e, op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
+        TRY(put_bool(m->e, op, "use_model_parallel", true));
     }
     insert(m->e, op);
-    m->e->ncollectives++;
+    if (!spmd_places_again(m->e->places)) m->e->ncollectives++;
     m->now = made;
     return wait_for(m, is_last, op);
 }

@@ -26,9 +26,10 @@ static const form_row forms[] = {
     {"aten_nll_loss_forward", NULL, FORM_MEAN, false, 1, true},
 };
 
+/* Of an op in either form. */
 static const form_row *form_of(const weft_op *op) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (op_is(op, forms[i].type)) return &forms[i];
+        if (op_is(op, forms[i].type) || (forms[i].special && op_is(op, forms[i].special))) return &forms[i];
     return NULL;
 }
 
@@ -49,7 +50,7 @@ static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) 
 void spmd_find_form(const weft_op *op, spmd_kind *kind) {
     const form_row *row = form_of(op);
     axes_rule *r = &kind->rule;
-    if (!row || r->nin <= row->input || !r->nout) return;
+    if (!row || !op_is(op, row->type) || r->nin <= row->input || !r->nout) return;
     const axes_arg *x = arg_of(r, row);
     if (x->ndim < 1 || !has_form(op, row, x)) return;
     int lead = spmd_lead(r, x, row->first_dim ? 0 : x->ndim - 1);
@@ -173,6 +174,21 @@ static weft_status take_mean(spmd_emitter *e, spmd_op *op, int axis) {
     return NULL;
 }
 
+uint32_t spmd_form_axes(const spmd_op *op) {
+    bool has_places = op->kind->form == FORM_CLASSES || op->kind->form == FORM_ROWS;
+    if (!op->choice.is_special || !has_places) return 0;
+    return UINT32_C(1) << special_axis(op, op->choice.in, op->choice.out);
+}
+
+weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made) {
+    const spmd_mesh *m = &e->plan->mesh;
+    int axis = __builtin_ctz(spmd_form_axes(op));
+    int64_t at = m->at[axis], n = m->axes.extent[axis];
+    if (op->kind->form == FORM_CLASSES) return spmd_put(e, made, "rank", ATTR_INT, 1, &at);
+    at *= (arg_of(&op->kind->rule, form_of(made))->extents[0] + n - 1) / n;
+    return spmd_put(e, made, "start_index", ATTR_LONG, 1, &at);
+}
+
 weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
     spmd_plan *plan = e->plan;
     static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
@@ -192,19 +208,13 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
         int64_t id;
         TRY(spmd_ring(plan, UINT32_C(1) << axis, &id));
         TRY(weft_op_set_attr_int(made, "ring_id", id));
-        TRY(weft_op_set_attr_int(made, "rank", plan->mesh.at[axis]));
         TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
     } else if (row->form == FORM_BATCH) {
         int64_t id;
         TRY(spmd_ring(plan, spmd_form_ring(op), &id));
         TRY(weft_op_set_attr_int(made, "ring_id", id));
-    } else {
-        int64_t n = plan->mesh.axes.extent[axis], rows = arg_of(&op->kind->rule, row)->extents[0];
-        weft_attr *start;
-        TRY(op_set_attr(made, "start_index", &start));
-        start->type = ATTR_LONG;
-        start->u.i = (rows + n - 1) / n * plan->mesh.at[axis];
     }
+    if (spmd_form_axes(op)) TRY(spmd_form_place(e, op, made));
     weft_block_insert_before(op->op->block, op->op, made);
     weft_op_remove(op->op);
     op->op = made;

@@ -30,9 +30,12 @@ static weft_status finish(spmd_plan *plan) {
         return weft_pass_refuse(plan->pass,
                                 "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
                                 plan->differs);
-    pass_tells_apart(plan->pass, plan->is_fx ? PASS_TOLD_APART : plan->told); /* a graph states its rank */
+    rank_edits *edits = plan->is_fx ? NULL : pass_rank_edits(plan->pass);
+    uint32_t told = plan->told | (edits ? 0 : plan->placed);
+    pass_tells_apart(plan->pass, plan->is_fx ? PASS_TOLD_APART : told); /* a graph states its rank */
+    pass_tells_ends(plan->pass, plan->ended);
     if (plan->propagates) TRY(spmd_write_origins(plan));
-    return spmd_rewrite(plan);
+    return spmd_rewrite(plan, edits);
 }
 
 static weft_status partition(spmd_plan *plan) {

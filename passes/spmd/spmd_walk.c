@@ -34,20 +34,32 @@ static weft_status begin(walk *w) {
     return NULL;
 }
 
+/* `axes`: along which attrs say where a rank stands. */
 static void tell_apart(walk *w, uint32_t axes, const char *why) {
     w->plan->differs = why;
-    w->plan->told |= axes;
+    w->plan->placed |= axes;
 }
 
-/* Returns the axes that shard it. */
-static uint32_t note_arg(walk *w, const spmd_var *v, const axes_placed *p) {
+/* Parts of one axis are as long as one another but for the last. */
+static void note_arg(walk *w, const spmd_var *v, const axes_placed *p) {
+    for (int d = 0; v && d < v->whole.ndim; d++) {
+        uint32_t axes = 0;
+        for (int i = 0; i < p->naxes[d]; i++) axes |= UINT32_C(1) << p->axes[d][i];
+        if (v->whole.dims[d] < 0 || v->whole.dims[d] % spmd_extent(&w->plan->mesh, axes) == 0) continue;
+        w->plan->differs = "parts are of different extents";
+        *(p->naxes[d] == 1 ? &w->plan->ended : &w->plan->told) |= axes;
+    }
+}
+
+/* The axes along which the ops of a path say where a rank stands. */
+static uint32_t placed_axes(const spmd_path *path) {
     uint32_t axes = 0;
-    for (int d = 0; v && d < v->whole.ndim; d++)
-        for (int i = 0; i < p->naxes[d]; i++) {
-            axes |= UINT32_C(1) << p->axes[d][i];
-            if (v->whole.dims[d] >= 0 && v->whole.dims[d] % w->plan->mesh.axes.extent[p->axes[d][i]])
-                tell_apart(w, UINT32_C(1) << p->axes[d][i], "parts are of different extents");
-        }
+    for (int i = 0; i < path->count; i++) {
+        const spmd_step *step = &path->steps[i];
+        bool tells =
+            step->kind == STEP_SLICE || step->kind == STEP_PAD || (step->kind == STEP_ALL_GATHER && step->dim > 0);
+        if (tells) axes |= step->axes;
+    }
     return axes;
 }
 
@@ -56,14 +68,11 @@ static void note_path(walk *w, const spmd_var *v, const spmd_path *path) {
     int64_t all = mesh_size(w->plan->mesh.mesh);
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        (void)note_arg(w, v, &step->made);
-        if (step->kind == STEP_SLICE || step->kind == STEP_PAD)
-            tell_apart(w, step->axes, "each keeps another part of what all have");
+        note_arg(w, v, &step->made);
         if (step->sent > 0 && spmd_extent(&w->plan->mesh, step->axes) != all)
             tell_apart(w, 0, "they are on different rings");
-        if (step->kind == STEP_ALL_GATHER && step->dim > 0)
-            tell_apart(w, step->axes, "each states its place in a gather");
     }
+    if (placed_axes(path)) tell_apart(w, placed_axes(path), "each states which part is its own");
 }
 
 /* `reader`: the type of the op that it is made for; NULL: several, or none yet. */
@@ -73,7 +82,11 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
     *out = into;
     if (!w->edits) return w->plan->sent += path->sent, NULL;
     for (int i = 0; i < path->count; i++) TRY(spmd_note_step(w->plan, v, &path->steps[i], reader));
-    return spmd_emit_path(&w->emit, v, from, path, into, out);
+    uint32_t axes = w->emit.places ? placed_axes(path) : 0;
+    if (axes) TRY(spmd_places_begin(w->emit.places, axes, v, from, path, into));
+    weft_status status = spmd_emit_path(&w->emit, v, from, path, into, out);
+    if (axes) spmd_places_end(w->emit.places);
+    return status;
 }
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -188,19 +201,31 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
+/* Whether the op's attrs are those of its part, by its rule. */
+static bool is_localized(const spmd_op *op) {
+    return !op->kind->why_whole && !(op->choice.is_special && op->kind->form != FORM_SHARES);
+}
+
+/* The axes along which the op itself says where a rank stands. */
+static uint32_t op_axes(const walk *w, const spmd_op *op) {
+    uint32_t axes = spmd_form_axes(op), own;
+    const axes_rule *r = &op->kind->rule;
+    for (size_t i = 0; i < r->nchanges && is_localized(op); i++) {
+        if (r->changes[i].kind != AXES_OFFSET) continue;
+        (void)axes_offset(r, &w->plan->mesh.axes, op->choice.in, r->changes[i].factor, w->plan->mesh.at, &own);
+        axes |= own;
+    }
+    return axes;
+}
+
 static void note_op(walk *w, const spmd_op *op) {
     const spmd_kind *kind = op->kind;
-    uint32_t axes = 0;
-    for (size_t i = 0; i < kind->rule.nin; i++) axes |= note_arg(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
-    for (size_t o = 0; o < kind->rule.nout; o++)
-        axes |= note_arg(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
-    if (op->choice.is_special && (kind->form == FORM_CLASSES || kind->form == FORM_ROWS))
-        tell_apart(w, axes, "each has another part of classes or rows");
-    uint32_t batch = spmd_form_ring(op);
+    for (size_t i = 0; i < kind->rule.nin; i++) note_arg(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
+    for (size_t o = 0; o < kind->rule.nout; o++) note_arg(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
+    uint32_t batch = spmd_form_ring(op), axes = op_axes(w, op);
     if (batch && spmd_extent(&w->plan->mesh, batch) != mesh_size(w->plan->mesh.mesh))
         tell_apart(w, 0, "they are on different rings");
-    for (size_t i = 0; i < kind->rule.nchanges; i++)
-        if (kind->rule.changes[i].kind == AXES_OFFSET) tell_apart(w, axes, "parts begin at another place on each");
+    if (axes) tell_apart(w, axes, "each has another part of classes or rows");
 }
 
 static weft_status walk_op(walk *w, spmd_op *op) {
@@ -212,10 +237,11 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     } else if (op->choice.is_special)
         TRY(spmd_take_form(&w->emit, op));
     for (size_t i = 0; i < op->kind->rule.nin; i++) TRY(bring_input(w, op, i));
-    bool is_other = op->choice.is_special && op->kind->form != FORM_SHARES; /* its attrs are those of a part */
-    if (w->edits && !op->kind->why_whole && !is_other)
+    if (w->edits && is_localized(op))
         TRY(axes_localize(&op->kind->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at,
                           op->op));
+    uint32_t axes = w->emit.places ? op_axes(w, op) : 0;
+    if (axes) TRY(spmd_places_add_op(w->emit.places, axes, op));
     for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(leave_output(w, op, o));
     if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */
     return NULL;
@@ -225,11 +251,11 @@ weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
     plan->sent = 0;
     plan->differs = NULL;
-    plan->told = 0;
+    plan->told = plan->ended = plan->placed = 0;
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     for (size_t i = 0; i < plan->nvars; i++)
-        if (w.states[i].is_home) (void)note_arg(&w, &plan->vars[i], &w.states[i].home);
+        if (w.states[i].is_home) note_arg(&w, &plan->vars[i], &w.states[i].home);
     return NULL;
 }
 
@@ -249,12 +275,14 @@ static weft_status write_vars(walk *w) {
     return NULL;
 }
 
-weft_status spmd_rewrite(spmd_plan *plan) {
+weft_status spmd_rewrite(spmd_plan *plan, rank_edits *edits) {
     walk w = {.plan = plan, .edits = true, .emit = {.plan = plan}};
+    if (edits && plan->placed) TRY(spmd_places_create(plan, edits, &w.emit.places));
     TRY(program_add_mesh(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     TRY(write_vars(&w));
+    if (w.emit.places) TRY(spmd_places_tell(w.emit.places));
     if (plan->is_fx) TRY(spmd_fx_write(plan));
     plan->program->has_dist = true;
     plan->program->rank = plan->rank;
