@@ -99,7 +99,8 @@ static weft_status lift_list(lifter *l, uint32_t id, const lifted *args, size_t 
     lifted made = lift_replicated(TERM_NONE);
     *out = lift_unknown(id, "it mixes a rank's part with what all ranks have");
     for (size_t k = 0; k < l->grid.naxes && n; k++)
-        if (!common_placement(args, n, k, &made.placed[k]) || (flat && is_sharded(made.placed[k]))) return NULL;
+        if (!common_placement(args, n, k, &made.placed[k]) || (flat && is_sharded(made.placed[k])))
+            return flat ? lift_flat_of_parts(l, id, args, n, scratch, out) : NULL;
     uint32_t partial = lift_axes_with(l, &made, PARTIAL);
     for (size_t i = 0; i < n; i++) {
         scratch[i] = value_of(args[i].term);

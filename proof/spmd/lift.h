@@ -44,13 +44,16 @@ typedef struct named_view {
     uint32_t key, term; /* key: the view's own term */
 } named_view;
 
-/* What a rank's mean over its part of the elements is once it is multiplied by own / total. */
-typedef struct mean_share {
+/* What becomes of a rank's value that by itself is no serial value: of a mean over its part of the elements once it is
+ * multiplied by own / total; of a maximum, minimum or product of its part once ranks along the axes reduce it. */
+typedef struct kept_share {
     size_t rank;
-    uint32_t id; /* the mean */
+    uint32_t id;
     lifted all;
-    int64_t own, total;
-} mean_share;
+    int64_t own, total; /* 0: no mean */
+    uint32_t axes;
+    int reduce;
+} kept_share;
 
 #define LIFT_MANY UINT32_MAX
 typedef struct lifter {
@@ -70,7 +73,7 @@ typedef struct lifter {
     size_t nterms;     /* of the programs; lifted terms are more */
     named_view *views; /* by key */
     size_t nviews, views_capacity;
-    mean_share *shares; /* rank by rank */
+    kept_share *shares; /* rank by rank, in each round */
     size_t nshares, shares_capacity;
     hash_table shapes;    /* a serial term of each shape */
     bool uniform;         /* all ranks have the same collectives of the same values */
@@ -155,6 +158,11 @@ typedef enum lift_agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } lift
 /* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
 lift_agreement lift_members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x);
 
+/* lift_flat.c: a HEAD_FLAT of values of which ranks have parts; *out stays where these do not go together. `scratch`: room
+ * for the values. */
+WEFT_MUST_USE weft_status lift_flat_of_parts(lifter *l, uint32_t id, const lifted *args, size_t n, value *scratch,
+                                             lifted *out);
+
 /* lift_collectives.c */
 WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* An op that the schema calls a collective; false: it is not followed. */
@@ -176,7 +184,10 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
 /* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
-bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, uint32_t argument, const lifted *x, lifted *out);
+/* What all ranks know to be a slice of a value, as the rank's part of it along dimension `d` and the axis, which is as
+ * true where the bounds are those of the part; false: they are not. */
+WEFT_MUST_USE weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is);
+bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out);
 /* Rows that are the rank's part of what ranks along some axes all have. */
 WEFT_MUST_USE weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out);
 
@@ -209,7 +220,10 @@ const lifted *lift_argument(const weft_op *op, const lifted *args, const char *s
  * ranks have parts of; of *made the term, TERM_NONE: there is none. */
 typedef struct serial_op {
     const char *type;
-    bool (*fits)(const weft_op *serial, const weft_op *own); /* whether its attrs are those that belong to `own` */
+    /* whether its attrs are those that belong to `own` */
+    bool (*fits)(const struct serial_op *like, const weft_op *serial, const weft_op *own);
+    const char *attr; /* of `fits`: the attr that is so many times that of `own` */
+    int64_t times;
 } serial_op;
 WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
                                          const serial_op *like, lifted *made);
@@ -230,6 +244,11 @@ WEFT_MUST_USE weft_status lift_note_share(lifter *l, size_t rank, uint32_t id, c
                                           int64_t total);
 /* A multiple of what is not known; *out stays where it is no mean times its share. */
 WEFT_MUST_USE weft_status lift_take_share(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* Maxima, minima and products of parts. What a reduce along the axes makes of them; *out stays where `own` is no such
+ * of all members. */
+WEFT_MUST_USE weft_status lift_note_fold(lifter *l, size_t rank, uint32_t id, const lifted *all, uint32_t axes,
+                                         int reduce);
+void lift_take_fold(const lifter *l, size_t rank, uint32_t id, uint32_t axes, int reduce, lifted *out);
 
 /* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension.
  */
@@ -251,11 +270,18 @@ typedef struct sharded_inputs {
     size_t out_index; /* of the output among the arguments of its slot */
     arena *memory;    /* for the call */
 } sharded_inputs;
-/* How output `id` of the op is placed along the axis, by the op's factor table; *out_known false: it is not known.
- * *out_mean: 0, or a mean over fewer elements than the serial program's is in it: MEAN_EVEN by the axis's extent, else
- * over so many of the dimension that is split by *out_split. */
+/* How output `id` of the op is placed along the axis, by the op's factor table. */
 enum { MEAN_EVEN = -1 };
-WEFT_MUST_USE weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, int64_t *out_mean,
-                                         int *out_split, bool *out_known);
+typedef struct sharded_result {
+    bool is_known;
+    axis_placement placed;
+    int64_t mean; /* 0, or a mean over fewer elements than the serial program's is in it: MEAN_EVEN by the axis's
+                     extent, else over so many of the dimension that is split by `split` */
+    int split;
+    const char *attr; /* NULL, or that which counts parts: the serial op's is larger by the axis's extent */
+    bool folds;       /* each rank has the `reduce` of its part, that of all is the serial value */
+    int reduce;
+} sharded_result;
+WEFT_MUST_USE weft_status sharded_output(const sharded_inputs *in, uint32_t id, sharded_result *out);
 
 #endif

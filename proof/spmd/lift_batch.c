@@ -69,7 +69,8 @@ static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t
     return true;
 }
 
-static bool has_like_attrs(const weft_op *serial, const weft_op *own) {
+static bool has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    (void)like;
     static const char *const flags[] = {"is_test", "use_global_stats", "trainable_statistics"};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (attr_bool(serial, flags[i], false) != attr_bool(own, flags[i], false)) return false;
@@ -98,8 +99,8 @@ weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, l
     lifted made = lift_replicated(TERM_NONE);
     for (size_t i = 0; i < l->grid.naxes; i++) made.placed[i] = placed_as(label, x->placed[i], axes >> i & 1);
     bool is_grad = op_is(op, "c_batch_norm_grad");
-    TRY(lift_as_serial(l, id, op, args, &(serial_op){is_grad ? "batch_norm_grad" : "batch_norm", has_like_attrs},
-                       &made));
+    const serial_op like = {.type = is_grad ? "batch_norm_grad" : "batch_norm", .fits = has_like_attrs};
+    TRY(lift_as_serial(l, id, op, args, &like, &made));
     *out = made.term == TERM_NONE ? lift_unknown(id, "the serial program does not normalise so") : made;
     return NULL;
 }

@@ -183,11 +183,83 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
     return true;
 }
 
-/* A slice of what the rank has, along dimensions that its own placement along these axes does not cut yet. */
-bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, uint32_t argument, const lifted *x, lifted *out) {
+/* How the rank's part of `extent` elements lies where they are dealt out along these axes, evenly or, along one axis,
+ * in parts of the extent divided and rounded up; false: that part is not [offset, offset + own). */
+static bool is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own,
+                          int d, axis_placement *out) {
+    int64_t n = lift_extent(l, axes), most = (extent + n - 1) / n, at = lift_part(l, rank, axes),
+            parts[LIFT_RANKS] = {0};
+    *out = sharded(d);
+    if (n < 2 || n > LIFT_RANKS || offset != lift_product(at, most)) return false;
+    if (extent % n == 0) return own == most;
+    for (int64_t i = 0, rest = extent; i < n; i++, rest -= parts[i - 1]) parts[i] = rest < most ? rest : most;
+    if ((axes & (axes - 1)) || parts[at] != own || !parts[n - 1]) return false;
+    int split = lift_find_partition(l, parts, (size_t)n, extent);
+    *out = sharded_by(d, split);
+    return split > 0;
+}
+
+/* Whether all ranks that have the term stand where this one does along the axes; `all`: and all of these have it.
+ * Others have slices of their own. */
+static bool is_of_place(const lifter *l, size_t rank, uint32_t id, uint32_t axes, bool all) {
+    for (size_t i = 0; i < l->nranks; i++) {
+        bool is_there = lift_part(l, i, axes) == lift_part(l, rank, axes);
+        if (l->wanted[i][id] ? !is_there : all && is_there) return false;
+    }
+    return true;
+}
+
+/* Whether the serial program does to `x` what the op term does to what the rank has. */
+static bool is_serial_op(const lifter *l, uint32_t of, const lifted *x) {
+    const terms *t = l->t;
+    for (size_t i = 0; i < l->nserial; i++)
+        if (t->items[i].head == t->items[of].head && term_args(t, (uint32_t)i)[0].term == x->term) return true;
+    return false;
+}
+
+/* Whether a slice that may be the rank's part is: ranks elsewhere along the axes do not have it. Where some that stand
+ * where this one does have none either, as what it is of is their own too, the serial program has no such slice. */
+static bool is_own_slice(const lifter *l, size_t rank, uint32_t id, uint32_t axes, uint32_t of, const lifted *x) {
+    return is_of_place(l, rank, id, axes, true) || (is_of_place(l, rank, id, axes, false) && !is_serial_op(l, of, x));
+}
+
+/* The axes along which a slice of dimension `d` is the rank's part; 0: none. `told`: those that a placement names. */
+static uint32_t part_axes(const lifter *l, size_t rank, const lifted *x, const box *b, size_t d, uint32_t told,
+                          uint32_t taken, axis_placement *out) {
+    uint32_t free_axes = lift_axes_with(l, x, REPLICATED) & ~taken;
+    bool is_told = told && (told & free_axes) == told &&
+                   is_part_along(l, rank, told, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
+    if (is_told) return told;
+    for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++)
+        if ((axes & free_axes) == axes &&
+            is_part_along(l, rank, axes, b->whole[d], b->offset[d], b->extent[d], (int)d, out))
+            return axes;
+    return 0;
+}
+
+weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is) {
+    box b;
+    axis_placement placed;
+    value whole;
+    *out_is = x->state == LIFT_KNOWN && is_replicated(x->placed[axis]) && !lift_is_sharded_at(l, x, (int)d) &&
+              lift_as_box(l->t, x->term, &b) && d < b.ndim && is_cut_at(&b, d) &&
+              is_part_along(l, rank, UINT32_C(1) << axis, b.whole[d], b.offset[d], b.extent[d], (int)d, &placed);
+    if (!*out_is) return NULL;
+    b.offset[d] = 0;
+    b.extent[d] = b.whole[d];
+    TRY(lift_make_box(l->t, &b, &whole));
+    x->term = whole.term;
+    x->placed[axis] = placed;
+    return NULL;
+}
+
+/* A slice of what the rank has, along dimensions that its own placement does not cut yet. That it is the rank's part is
+ * true wherever its bounds are those of the part. It is taken for that where its var's placement says so (but the op
+ * stands for all that are alike: its var may be another's), and where ranks that stand elsewhere do not have it. */
+bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
     const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
     size_t ndim = 0;
-    const int64_t *own = term_dims(l->t, argument, &ndim);
+    const int64_t *own = term_dims(l->t, term_args(l->t, term_args(l->t, id)[0].term)[0].term, &ndim);
     if (ndim > WEFT_MAX_RANK) own = NULL;
     if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !own) return false;
     box b = {.of = x->term, .ndim = ndim};
@@ -195,21 +267,20 @@ bool lift_takes_part(const lifter *l, size_t rank, const weft_op *op, uint32_t a
     const weft_var *v = slot_var(op, to, 0);
     if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
     *out = *x;
-    bool any = false;
+    uint32_t taken = 0;
+    bool is_told = true;
     for (size_t d = 0; d < ndim; d++) {
+        axis_placement placed;
         if (!is_cut_at(&b, d)) continue;
-        uint32_t axes = lift_placed_axes(l, v, d);
-        if (lift_is_sharded_at(l, x, (int)d) || !axes) return false;
-        if (lift_product(b.extent[d], lift_extent(l, axes)) != b.whole[d]) return false;
-        if (lift_part(l, rank, axes) * b.extent[d] != b.offset[d]) return false;
+        uint32_t told = lift_placed_axes(l, v, d);
+        uint32_t axes = lift_is_sharded_at(l, x, (int)d) ? 0 : part_axes(l, rank, x, &b, d, told, taken, &placed);
+        if (!axes) return false;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) {
-                if (!is_replicated(out->placed[i])) return false;
-                out->placed[i] = sharded((int)d);
-            }
-        any = true;
+            if (axes >> i & 1) out->placed[i] = placed;
+        is_told = is_told && axes == told;
+        taken |= axes;
     }
-    return any;
+    return taken && (is_told || is_own_slice(l, rank, id, taken, term_args(l->t, id)[0].term, x));
 }
 
 /* Of the extents of the whole, all but the first. */
@@ -221,13 +292,6 @@ static bool same_rows(size_t ndim, const int64_t *part, size_t nwhole, const int
         *out_row = lift_product(*out_row, part[d]);
     }
     return *out_row > 0;
-}
-
-/* Whether only ranks of that part along `axes`, and all of them, use the term: others have slices of their own. */
-static bool is_of_part(const lifter *l, uint32_t id, uint32_t axes, int64_t part) {
-    for (size_t i = 0; i < l->nranks; i++)
-        if ((l->wanted[i][id] != 0) != (lift_part(l, i, axes) == part)) return false;
-    return true;
 }
 
 /* Rows of what the rank has are its part along some axes, where ranks elsewhere along them take other rows. */
@@ -248,7 +312,7 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
         int64_t at = lift_part(l, rank, axes);
         if ((axes & replicated) != axes || lift_product(dims[0], lift_extent(l, axes)) != whole[0]) continue;
-        if (h->ints[0] != lift_product(at, h->ints[1]) || !is_of_part(l, id, axes, at)) continue;
+        if (h->ints[0] != lift_product(at, h->ints[1]) || !is_own_slice(l, rank, id, axes, part, &x)) continue;
         *out = x;
         for (size_t i = 0; i < l->grid.naxes; i++)
             if (axes >> i & 1) out->placed[i] = sharded(0);

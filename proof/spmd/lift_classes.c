@@ -4,7 +4,8 @@
 #include "proof/spmd/lift.h"
 
 /* Labels are class numbers, along the last of `ndim` dimensions; the same ones are left out. */
-static bool is_over_classes(const weft_op *serial, const weft_op *own) {
+static bool is_over_classes(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    (void)like;
     const slot *s = op_find_slot(serial, false, "Logits");
     if (!s) s = op_find_slot(serial, false, "Softmax");
     int64_t axis = attr_int(serial, "axis", -1);
@@ -91,7 +92,8 @@ weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op,
     if (!goes_with(l, label, logits, axes)) return NULL;
     if (!members_have(l, rank, result, axes, logits, label, out)) return NULL;
     lifted made = strcmp(term_head(l->t, id)->label, "Softmax") == 0 ? *logits : *label;
-    TRY(lift_as_serial(l, id, op, args, &(serial_op){"softmax_with_cross_entropy", is_over_classes}, &made));
+    TRY(lift_as_serial(l, id, op, args, &(serial_op){.type = "softmax_with_cross_entropy", .fits = is_over_classes},
+                       &made));
     *out = made.term == TERM_NONE ? lift_unknown(id, "the serial program has no such loss") : made;
     return NULL;
 }
@@ -122,7 +124,8 @@ weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op
     lifted made = *softmax;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (!place_grad(softmax, label, grad, axes >> i & 1, i, &made.placed[i])) return NULL;
-    TRY(lift_as_serial(l, id, op, args, &(serial_op){"softmax_with_cross_entropy_grad", is_over_classes}, &made));
+    TRY(lift_as_serial(l, id, op, args,
+                       &(serial_op){.type = "softmax_with_cross_entropy_grad", .fits = is_over_classes}, &made));
     *out = lift_unknown(id, "the serial program has no such loss");
     if (made.term == TERM_NONE) return NULL;
     lift_name_family(l, args, n, &made);

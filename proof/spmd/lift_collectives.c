@@ -4,7 +4,7 @@
  * along these the value itself, and of what is replicated as many times the value; a gather does so with parts. All
  * members must have the same value, sharded alike or partial of one family: else their sum is a sum of different
  * values, which is followed only where each is the same on all ranks. */
-#include "proof/spmd/lift.h"
+#include "proof/spmd/view.h"
 
 /* --- sums --------------------------------------------------------------------------------------------------------- */
 
@@ -32,17 +32,19 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const head *h = term_head(l->t, id);
     weft_reduce reduce = h->reduce;
     uint32_t own = term_args(l->t, id)[0].term, at = l->record[rank][id], axes;
-    uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
+    uint32_t all = 0; /* axes along which ranks differ */
+    for (size_t i = 0; i < l->grid.naxes; i++) all |= l->grid.extent[i] > 1 ? UINT32_C(1) << i : 0;
     const lifted x = l->known[rank][own];
     const weft_op *op = at ? l->outputs[rank].collectives[at - 1].op : NULL;
     bool full = h->ints && h->nints == l->nranks;
-    if (lift_is_open(&x)) return *out = x, NULL;
-    if (full)
-        axes = all;
-    else if (!op || !lift_ring_axes(l, rank, op, &axes)) {
-        *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh");
+    bool lies = full || (op && lift_ring_axes(l, rank, op, &axes));
+    if (full) axes = all;
+    if (lift_is_open(&x)) {
+        *out = x;
+        if (lies && x.state == LIFT_UNKNOWN) lift_take_fold(l, rank, id, axes, (int)reduce, out);
         return NULL;
     }
+    if (!lies) return *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh"), NULL;
     lift_agreement found = op ? lift_members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER && reduce == WEFT_REDUCE_SUM) return lift_sum_of_different(l, rank, id, axes, out);
@@ -127,6 +129,31 @@ static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op
     return NULL;
 }
 
+/* Parts, or sums, of what was moved: a step of the ring's axes stands before rows, or is taken out of them. */
+static weft_status move_views(lifter *l, size_t rank, uint32_t id, const weft_op *op, bool gathers, const lifted *x,
+                              lifted *out) {
+    uint32_t axes, argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
+    size_t ndim, nout;
+    const int64_t *dims = term_dims(l->t, argument, &ndim), *made_dims = term_dims(l->t, id, &nout);
+    view v;
+    bool found;
+    if (!dims || !made_dims || !ndim || nout != ndim || ndim > WEFT_MAX_RANK || !lift_ring_axes(l, rank, op, &axes) ||
+        !lift_ring_in_order(l, rank, op, axes) || !l->record[rank][id])
+        return NULL;
+    if (!is_times_as_long(l->t, gathers ? id : argument, gathers ? argument : id, 0, lift_extent(l, axes))) return NULL;
+    if (!lift_view_of_part(l, x, LIFT_ALL, ndim, dims, &v)) return NULL;
+    lifted made = *x;
+    if (!(gathers ? lift_join_steps(l, axes, &v, &made) : lift_take_steps(l, axes, ndim, dims, &v, &made))) return NULL;
+    lift_agreement agree = lift_members_agree(l, rank, id, axes, x);
+    if (agree == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (agree == MEMBERS_DIFFER) return NULL;
+    TRY(lift_from_view(l, id, &v, &found, &made));
+    if (!found) return NULL;
+    lift_name_family(l, x, 1, &made);
+    *out = made;
+    return NULL;
+}
+
 static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
     uint32_t axes;
     bool is_boxes = false;
@@ -134,6 +161,8 @@ static weft_status lift_gather(lifter *l, size_t rank, uint32_t id, const weft_o
     if (out->state != LIFT_UNKNOWN || !lift_ring_axes(l, rank, op, &axes)) return NULL;
     lift_agreement found = lift_members_agree(l, rank, id, axes, x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
+    if (found == MEMBERS_AGREE) TRY(move_views(l, rank, id, op, true, x, out));
+    if (out->state == LIFT_KNOWN) return NULL;
     if (found == MEMBERS_AGREE) TRY(lift_gather_boxes(l, rank, id, op, x, &is_boxes, out));
     return is_boxes ? NULL : lift_pieces(l, rank, id, op, out);
 }
@@ -155,8 +184,10 @@ static weft_status lift_single(lifter *l, size_t rank, uint32_t id, const weft_o
         return lift_gather(l, rank, id, op, &x, out);
     if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0)
         return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
-    if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM)
-        return move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out);
+    if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM) {
+        TRY(move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out));
+        return out->state == LIFT_UNKNOWN ? move_views(l, rank, id, op, false, &x, out) : NULL;
+    }
     const ring *r = program_find_ring(l->programs[rank], op_ring(op));
     bool own_part =
         cuts && r && attr_int(op, "nranks", 1) == r->nranks && attr_int(op, "rank", 0) == ring_index(r, (int64_t)rank);

@@ -14,8 +14,9 @@ typedef struct reading {
     int64_t *held; /* by input: the rank's extent of what is sharded, or -1 */
     axes_rule rule;
     size_t nin, nout;
-    int split;      /* how what is sharded is split */
-    int64_t extent; /* where the split is not even: the rank's, which all that are sharded must have */
+    const char *attr; /* that counts what is sharded; NULL: none does */
+    int split;        /* how what is sharded is split */
+    int64_t extent;   /* where the split is not even: the rank's, which all that are sharded must have */
 } reading;
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
@@ -152,6 +153,13 @@ static bool has_whole_groups(const reading *r, const axes_dim *dim, int k, int64
     return group == 1 || (!r->split && (held < 0 || held % group == 0));
 }
 
+/* Whether an attr counts the factor: a rank's op states how many are in its part. */
+static bool is_counted(const reading *r, size_t which) {
+    for (size_t i = 0; i < r->rule.nchanges; i++)
+        if (r->rule.changes[i].kind == AXES_EXTENT && r->rule.changes[i].factor == which) return true;
+    return false;
+}
+
 /* What is sharded has an extent that is not known; a factor of known extent before it says nothing of the parts. */
 static bool knows_factors(const reading *r) {
     for (size_t i = 0; i < r->nin; i++)
@@ -160,19 +168,23 @@ static bool knows_factors(const reading *r) {
             int k = 0;
             while (k + 1 < dim->nfactors && r->rule.factors[dim->factors[k]].size == 1) k++;
             if (!r->placed[i].naxes[d]) continue;
-            if (!dim->nfactors || r->rule.factors[dim->factors[k]].size >= 0) return false;
+            if (!dim->nfactors) return false;
+            if (r->rule.factors[dim->factors[k]].size >= 0 && !is_counted(r, dim->factors[k])) return false;
             if (!has_whole_groups(r, dim, k, r->held[i])) return false;
         }
     return true;
 }
 
-/* Whether the rank's op would have other attrs than the serial one. */
-static bool changes_attrs(const reading *r) {
+/* Whether the rank's op would have other attrs than the serial one, but for one that counts even parts. */
+static bool changes_attrs(reading *r) {
     for (size_t i = 0; i < r->rule.nchanges; i++) {
         const axes_change *c = &r->rule.changes[i];
         size_t n;
         const int64_t *list = attr_ints(r->in->op, c->attr, &n);
-        if (c->kind != AXES_EXTENTS && shards_factor(r, c->factor)) return true;
+        if (c->kind != AXES_EXTENTS && shards_factor(r, c->factor)) {
+            if (c->kind != AXES_EXTENT || r->split || r->attr) return true;
+            r->attr = c->attr;
+        }
         for (size_t d = 0; c->kind == AXES_EXTENTS && d < n && d < WEFT_MAX_RANK; d++)
             if (r->out_placed[c->arg].naxes[d] && list[d] > 0) return true;
     }
@@ -180,36 +192,39 @@ static bool changes_attrs(const reading *r) {
 }
 
 /* How the output lies, from what the rule says; false: not in a way that is followed. */
-static bool read_output(const reading *r, uint32_t id, axis_placement *out, int64_t *out_mean) {
+static bool read_output(const reading *r, uint32_t id, sharded_result *out) {
     const axes_placed *p = &r->out_placed[r->nout - 1];
     size_t ndim;
     const int64_t *dims = term_dims(r->in->t, id, &ndim);
     bool is_mean = p->times || p->partial[0] == 1 + WEFT_REDUCE_AVG;
-    *out_mean = !is_mean ? 0 : r->split && r->split < SPLIT_RUNS ? r->extent : MEAN_EVEN;
-    if (is_mean && *out_mean == 0) return false; /* of nothing */
-    *out = p->partial[0] ? PARTIAL : REPLICATED;
-    if (p->partial[0]) return is_mean || p->partial[0] == 1 + WEFT_REDUCE_SUM;
+    int reduce = p->partial[0] - 1;
+    out->mean = !is_mean ? 0 : r->split && r->split < SPLIT_RUNS ? r->extent : MEAN_EVEN;
+    if (is_mean && out->mean == 0) return false; /* of nothing */
+    out->folds = reduce == WEFT_REDUCE_MAX || reduce == WEFT_REDUCE_MIN || reduce == WEFT_REDUCE_PROD;
+    out->reduce = reduce;
+    out->placed = reduce >= 0 && !out->folds ? PARTIAL : REPLICATED;
+    if (reduce >= 0) return is_mean || out->folds || reduce == WEFT_REDUCE_SUM;
     for (int d = 0; d < r->out_types[r->nout - 1].ndim; d++) {
         if (!p->naxes[d]) continue;
-        *out = sharded_by(d, r->split);
+        out->placed = sharded_by(d, r->split);
         return !r->split || (dims && dims[d] == r->extent);
     }
     return true;
 }
 
-weft_status sharded_output(const sharded_inputs *in, uint32_t id, axis_placement *out, int64_t *out_mean,
-                           int *out_split, bool *out_known) {
+weft_status sharded_output(const sharded_inputs *in, uint32_t id, sharded_result *out) {
     static const axes_mesh line = {.naxes = 1, .extent = {2}}; /* no extent that is sharded is known */
     const op_schema *s = op_schema_of(in->op);
     reading r = {.in = in};
-    *out_known = false;
+    *out = (sharded_result){.is_known = false};
     if (!s) return NULL;
     TRY(make_room(&r, s));
     if (!read_inputs(&r, s) || !describe_output(&r, s, id)) return NULL;
     axes_call call = {in->op, s, r.types, r.out_types, r.in_first, r.out_first};
     TRY(axes_of_op(&call, in->memory, &r.rule));
     if (axes_follow(&r.rule, &line, r.placed, r.out_placed) || !knows_factors(&r) || changes_attrs(&r)) return NULL;
-    *out_split = r.split;
-    *out_known = read_output(&r, id, out, out_mean);
+    out->split = r.split;
+    out->attr = r.attr;
+    out->is_known = read_output(&r, id, out);
     return NULL;
 }

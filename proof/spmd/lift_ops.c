@@ -14,6 +14,10 @@ typedef struct function {
     arena *memory;
     int64_t times;      /* what the output must be multiplied by: means over fewer elements */
     int64_t own, total; /* of means over parts that differ: the rank's elements, and all; 0: there are none */
+    const char *attr;   /* that counts parts; NULL: none does */
+    int64_t parts;      /* how often the serial op's is larger */
+    uint32_t folded;    /* axes along which the rank has the `reduce` of its part */
+    int reduce;
 } function;
 
 /* --- what an output depends on ------------------------------------------------------------------------------------ */
@@ -67,30 +71,31 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
     return x->state == LIFT_KNOWN && is_partial(x->placed[axis]);
 }
 
-/* Takes constants among the arguments, all or number `one`, for parts along dimension `d`. */
+/* Takes constants and slices among the arguments, all or number `one`, for parts along dimension `d`. */
 static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one, bool *out_any) {
     *out_any = false;
     for (size_t i = 0; i < f->nargs; i++) {
         bool is_part = false;
-        if (one == f->nargs || i == one) TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
+        if (one != f->nargs && i != one) continue;
+        TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
+        if (!is_part) TRY(lift_box_as_part(f->l, f->rank, axis, d, &f->args[i], &is_part));
         *out_any |= is_part;
     }
     return NULL;
 }
 
-/* Tries constants among the arguments as parts, one at a time, then all. */
-static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placement *out, int64_t *mean, int *split,
-                             bool *known) {
+/* Tries constants and slices among the arguments as parts, one at a time, then all. */
+static weft_status fit_parts(function *f, const sharded_inputs *in, sharded_result *out) {
     lifted *was = ARENA_ARRAY(f->memory, lifted, f->nargs + 1);
     if (!was) return base_out_of_memory();
     memcpy(was, f->args, f->nargs * sizeof *was);
-    for (size_t one = 0; one <= f->nargs && !*known; one++) {
-        for (size_t d = 0; d < WEFT_MAX_RANK && !*known; d++) {
+    for (size_t one = 0; one <= f->nargs && !out->is_known; one++) {
+        for (size_t d = 0; d < WEFT_MAX_RANK && !out->is_known; d++) {
             bool is_any;
             TRY(fills_as_parts(f, in->axis, d, one, &is_any));
-            if (!is_any) break;
-            TRY(sharded_output(in, f->id, out, mean, split, known));
-            if (!*known) memcpy(f->args, was, f->nargs * sizeof *was);
+            if (!is_any) continue;
+            TRY(sharded_output(in, f->id, out));
+            if (!out->is_known) memcpy(f->args, was, f->nargs * sizeof *was);
         }
     }
     return NULL;
@@ -99,6 +104,17 @@ static weft_status fit_fills(function *f, const sharded_inputs *in, axis_placeme
 static void note_part(function *f, int64_t own, int64_t total) {
     f->own = f->own ? lift_product(f->own, own) : own;
     f->total = f->total ? lift_product(f->total, total) : total;
+}
+
+/* What parts along the axis mean for the op; false: not together with what others along other axes do. */
+static bool note_result(function *f, size_t axis, const sharded_result *r) {
+    if ((r->attr && f->attr && strcmp(r->attr, f->attr) != 0) || (r->folds && f->folded && r->reduce != f->reduce))
+        return false;
+    if (r->mean == MEAN_EVEN) f->times *= f->l->grid.extent[axis];
+    if (r->mean > 0) note_part(f, r->mean, f->l->uneven->items[r->split - 1].total);
+    if (r->attr) f->attr = r->attr, f->parts = lift_product(f->parts, f->l->grid.extent[axis]);
+    if (r->folds) f->folded |= UINT32_C(1) << axis, f->reduce = r->reduce;
+    return true;
 }
 
 /* How the output is placed along the axis; the reason why that is not known. */
@@ -120,14 +136,12 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     if (f->nargs) memcpy(own, term_args(t, term_args(t, f->id)[0].term), f->nargs * sizeof *own);
     size_t index = (size_t)term_head(t, f->id)->ints[1];
     sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
-    int64_t mean = 0;
-    int split = 0;
-    bool known;
-    TRY(sharded_output(&in, f->id, out, &mean, &split, &known));
-    if (!known) TRY(fit_fills(f, &in, out, &mean, &split, &known));
-    if (!known) return *out_reason = "it is not known to treat each row for itself", NULL;
-    if (mean == MEAN_EVEN) f->times *= f->l->grid.extent[axis];
-    if (mean > 0) note_part(f, mean, f->l->uneven->items[split - 1].total);
+    sharded_result found;
+    TRY(sharded_output(&in, f->id, &found));
+    if (!found.is_known) TRY(fit_parts(f, &in, &found));
+    if (!found.is_known || !note_result(f, axis, &found))
+        return *out_reason = "it is not known to treat each row for itself", NULL;
+    *out = found.placed;
     if (op_has_effect(f->h->op, OP_RANDOM)) f->l->random_rows = true;
     return NULL;
 }
@@ -149,6 +163,32 @@ static weft_status fill_arguments(function *f, const lifted *made) {
         TRY(lift_times(f->l, x->term, lift_extent(f->l, once), false, &f->scratch[i].term));
     }
     return NULL;
+}
+
+/* Whether attrs are the same, but for one that counts parts: the serial op has all of them. */
+static bool counts_all(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    const op_schema *s = op_schema_of((weft_op *)own);
+    for (size_t i = 0; s && i < s->nattrs; i++) {
+        const char *n = s->attrs[i].name;
+        const weft_attr *a = op_find_attr(serial, n), *b = op_find_attr(own, n);
+        if (strcmp(n, like->attr) == 0) {
+            if (attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
+            continue;
+        }
+        weft_attr x = a ? *a : s->attrs[i].default_value, y = b ? *b : s->attrs[i].default_value;
+        x.name = y.name = a ? a->name : b ? b->name : NULL;
+        if ((a || b) && !attr_equal(&x, &y)) return false;
+    }
+    return s != NULL;
+}
+
+/* The op of the serial program that has all that the rank's has a part of, as its attr says. */
+static weft_status apply_whole(function *f, lifted *made) {
+    const serial_op like = {.type = f->h->op->type->bytes, .fits = counts_all, .attr = f->attr, .times = f->parts};
+    for (size_t i = 0; i < f->nargs; i++)
+        if (f->args[i].state == LIFT_KNOWN && lift_is_partial(f->l, &f->args[i])) return NULL;
+    TRY(lift_as_serial(f->l, f->id, f->h->op, f->args, &like, made));
+    return made->term == TERM_NONE ? NULL : lift_times(f->l, made->term, f->times, false, &made->term);
 }
 
 /* The output of the op over the serial values. */
@@ -175,9 +215,14 @@ static weft_status follow(function *f, lifted *out) {
         TRY(place_along(f, k, &made.placed[k], &reason));
         if (reason) return *out = lift_unknown(f->id, reason), NULL;
     }
-    TRY(apply(f, &made));
+    TRY(f->attr ? apply_whole(f, &made) : apply(f, &made));
+    if (made.term == TERM_NONE) return *out = lift_unknown(f->id, "the serial program has no such op"), NULL;
     lift_name_family(f->l, f->args, f->nargs, &made);
     *out = made;
+    if (f->folded) {
+        *out = lift_unknown(f->id, "each rank has that of its part alone: a reduce is missing");
+        return f->own ? NULL : lift_note_fold(f->l, f->rank, f->id, &made, f->folded, f->reduce);
+    }
     if (!f->own) return NULL;
     *out = lift_unknown(f->id, "a mean over a part counts as one over all");
     return f->own > 0 && f->total > 0 ? lift_note_share(f->l, f->rank, f->id, &made, f->own, f->total) : NULL;
@@ -212,7 +257,7 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
     arena memory;
     arena_init(&memory, &l->t->context->allocator);
     weft_status status = NULL;
-    function f = {.l = l, .rank = rank, .id = id, .h = &own, .nargs = n, .memory = &memory, .times = 1};
+    function f = {.l = l, .rank = rank, .id = id, .h = &own, .nargs = n, .memory = &memory, .times = 1, .parts = 1};
     f.args = ARENA_ARRAY(&memory, lifted, n + 1);
     f.scratch = ARENA_ARRAY(&memory, value, n + 1);
     if (!f.args || !f.scratch) TRY_DONE(base_out_of_memory());
@@ -229,7 +274,7 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
         TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
     else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))
         TRY_DONE(lift_classes_grad(l, rank, id, own.op, f.args, n, out));
-    else if (n != 1 || !lift_takes_part(l, rank, own.op, term_args(l->t, op)[0].term, &f.args[0], out))
+    else if (n != 1 || !lift_takes_part(l, rank, id, own.op, &f.args[0], out))
         TRY_DONE(follow(&f, out));
 done:
     arena_fini(&memory);

@@ -43,7 +43,7 @@ static uint32_t find_serial_op(const lifter *l, const weft_op *op, const lifted 
     size_t most = 0;
     for (size_t i = 0; i < l->nterms; i++) {
         const head *h = term_head(t, (uint32_t)i);
-        if (h->kind != HEAD_OP || !h->op || !op_is(h->op, like->type) || !like->fits(h->op, op)) continue;
+        if (h->kind != HEAD_OP || !h->op || !op_is(h->op, like->type) || !like->fits(like, h->op, op)) continue;
         size_t alike = count_alike(t, (uint32_t)i, op, args);
         if (best == TERM_NONE || alike > most) best = (uint32_t)i, most = alike;
     }
@@ -89,8 +89,8 @@ weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lift
 /* --- tables ------------------------------------------------------------------------------------------------------- */
 
 /* Without a row for padding. */
-static bool looks_up_all(const weft_op *serial, const weft_op *own) {
-    (void)own;
+static bool looks_up_all(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    (void)like, (void)own;
     return attr_int(serial, "padding_idx", -1) == -1;
 }
 
@@ -147,7 +147,7 @@ weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, c
     bool known = begins_right(&k, rank, own_w);
     for (size_t i = 0; i < l->grid.naxes && known; i++) known = place_along(&k, i, &made.placed[i]);
     if (!known) return NULL;
-    serial_op like = {is_grad ? "lookup_table_v2_grad" : "lookup_table_v2", looks_up_all};
+    serial_op like = {.type = is_grad ? "lookup_table_v2_grad" : "lookup_table_v2", .fits = looks_up_all};
     TRY(lift_as_serial(l, id, op, args, &like, &made));
     *out = lift_unknown(id, "the serial program does not look up in any table");
     if (made.term == TERM_NONE) return NULL;

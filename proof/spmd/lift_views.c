@@ -138,8 +138,8 @@ static size_t find_name(const lifter *l, uint32_t key) {
     return low;
 }
 
-/* The term is the name of the view that it is, if that has none so far. Only of ops and of slices of what these moved: the
- * serial program has the like. */
+/* The term is the name of the view that it is, if that has none so far. Only of ops and of slices of what these moved:
+ * the serial program has the like. */
 static weft_status name_view(lifter *l, uint32_t id) {
     uint32_t key;
     view v;
@@ -300,6 +300,41 @@ weft_status lift_from_view(lifter *l, uint32_t id, const view *own, bool *out_fo
     whole all;
     *out_found = false;
     return copy_dims(l->t, id, &ndim, dims) ? find_whole(l, own, ndim, dims, out_found, x, &all) : NULL;
+}
+
+bool lift_join_steps(const lifter *l, uint32_t axes, view *v, lifted *x) {
+    size_t at = 0;
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        if (!(axes >> k & 1)) continue;
+        bool is_one = l->grid.extent[k] == 1;
+        if (!is_one && (!is_sharded(x->placed[k]) || has_partition(x->placed[k]) || !v->step[k])) return false;
+        if (!view_add_level(v, at, l->grid.extent[k], v->step[k])) return false;
+        at += !is_one;
+        v->step[k] = 0;
+        x->placed[k] = REPLICATED;
+    }
+    view_merge(v);
+    return true;
+}
+
+bool lift_take_steps(const lifter *l, uint32_t axes, size_t ndim, const int64_t *dims, view *v, lifted *x) {
+    int64_t fine[WEFT_MAX_RANK + LIFT_AXES], n = lift_extent(l, axes);
+    size_t first[WEFT_MAX_RANK + LIFT_AXES + 1], axis_at[LIFT_AXES], count = 0;
+    if ((lift_axes_with(l, x, PARTIAL) & axes) != axes || dims[0] % n) return false;
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if (axes >> k & 1) axis_at[count] = k, fine[count++] = l->grid.extent[k];
+    fine[count] = dims[0] / n;
+    for (size_t d = 1; d < ndim; d++) fine[count + d] = dims[d];
+    if (!view_split(v, count + ndim, fine, first)) return false;
+    for (size_t i = 0; i < count; i++) {
+        x->placed[axis_at[i]] = sharded(0);
+        if (fine[i] == 1) continue;
+        if (first[i + 1] - first[i] != 1) return false;
+        v->step[axis_at[i]] = v->stride[first[i]];
+        v->extent[first[i]] = 1;
+    }
+    view_merge(v);
+    return true;
 }
 
 /* --- moves of parts ----------------------------------------------------------------------------------------------- */

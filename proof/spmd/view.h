@@ -62,6 +62,11 @@ WEFT_MUST_USE weft_status lift_view_term(lifter *l, const view *v, size_t ndim, 
 /* lift_lists.c. Makes of the view of what ranks hold as `x` that of one of them, along the axes; *x says how the others
  * have theirs. False: it is partial. */
 bool lift_of_member(const lifter *l, uint32_t axes, size_t rank, lifted *x, view *v);
+/* Parts along the axes, one behind another along dimension 0; false: some axis does not shard it. */
+bool lift_join_steps(const lifter *l, uint32_t axes, view *v, lifted *x);
+/* Of dimension 0 the part along the axes, of sums along all of these; false: it does not fall into equal rows, or it is
+ * no such sum. */
+bool lift_take_steps(const lifter *l, uint32_t axes, size_t ndim, const int64_t *dims, view *v, lifted *x);
 /* The offsets of what members of a ring have, as steps along its axes; false: they are not even. */
 bool lift_find_steps(const lifter *l, const ring *r, uint32_t axes, const int64_t *offsets, view *v);
 /* The view as a term, of one dimension. */

@@ -34,6 +34,7 @@ typedef struct cutting {
     size_t out_index[MOST_ARGS]; /* in its slot */
     axis_placement out_placed[MOST_ARGS];
     bool out_mean[MOST_ARGS];
+    int out_fold[MOST_ARGS]; /* 1 + a weft_reduce: what ranks have is that of their parts */
 } cutting;
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
@@ -99,6 +100,11 @@ static double times_of(const cutting *c, size_t k, int64_t rank) {
     return (double)extent / (double)elements_of(c, extent, rank, &first, &step);
 }
 
+static double fold(int reduce, double a, double b) {
+    if (reduce == WEFT_REDUCE_PROD) return a * b;
+    return (reduce == WEFT_REDUCE_MAX) == (a > b) ? a : b;
+}
+
 /* Whether the ranks' outputs are what is said of them. */
 static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const tensor *out) {
     tensor want;
@@ -106,8 +112,11 @@ static bool is_as_said(const cutting *c, size_t k, const tensor *whole, const te
         if (!take_part(c, whole, c->out_placed[k], rank, true, &want)) return false;
         for (int64_t i = 0; i < want.numel; i++) {
             double found = element(&out[rank], i) / times_of(c, k, rank);
-            for (int64_t j = 0; is_partial(c->out_placed[k]) && j < c->nranks; j++)
-                if (j != rank) found += element(&out[j], i) / times_of(c, k, j);
+            for (int64_t j = 0; j < c->nranks; j++) {
+                if (j == rank) continue;
+                if (is_partial(c->out_placed[k])) found += element(&out[j], i) / times_of(c, k, j);
+                if (c->out_fold[k]) found = fold(c->out_fold[k] - 1, found, element(&out[j], i));
+            }
             if (!is_close(found, element(&want, i))) return false;
         }
     }
@@ -122,10 +131,12 @@ static bool knows_outputs(cutting *c) {
     arena_init(&memory, &c->r->context->allocator);
     for (size_t k = 0; k < c->nout && known; k++) {
         sharded_inputs in = {c->op, &c->t, c->args, c->own, c->nargs, 0, c->out_index[k], &memory};
-        int64_t mean = 0;
-        int split;
-        weft_status status = sharded_output(&in, c->out_id[k], &c->out_placed[k], &mean, &split, &known);
-        c->out_mean[k] = mean != 0;
+        sharded_result found;
+        weft_status status = sharded_output(&in, c->out_id[k], &found);
+        c->out_placed[k] = found.placed;
+        c->out_mean[k] = found.mean != 0;
+        c->out_fold[k] = found.folds ? 1 + found.reduce : 0;
+        known = found.is_known && !found.attr; /* else parts have another op than the whole */
         if (status) known = fixture_fail_status(c->r, status);
     }
     arena_fini(&memory);
