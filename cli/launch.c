@@ -2,6 +2,7 @@
  *
  * mpirun stays our child: signals are passed on, and if we are killed, it is told so and ends its processes. */
 #include "cli/launch.h"
+#include "cli/run_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -238,7 +239,8 @@ typedef struct watch {
     int *processes;   /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
     int deaths;       /* the epoll of all handles: it tells of deaths in their order, as poll does not */
     double failed_at; /* the first failure; 0: none */
-    bool has_died;    /* it was a death */
+    bool has_died;    /* it was a death, or a process that has stopped for too long */
+    double stop_limit, looked_at, *stopped; /* seconds: allowed; by process, how long it has been stopped */
 } watch;
 
 static double now(void) {
@@ -308,12 +310,35 @@ static void look_at_failed(watch *w) {
     }
 }
 
+/* Who waits for a process that is stopped finds that out by its watchdog, but nobody may wait for a long time. A run
+ * that is stopped as a whole was stopped on purpose. */
+static void look_at_stopped(watch *w) {
+    weft_flight f;
+    int nhere = 0, nstopped = 0, longest = 0;
+    double time = now(), passed = time - w->looked_at;
+    if (passed < 0.5) return;
+    w->looked_at = time;
+    for (int i = 0; i < w->nprocesses; i++) {
+        if (w->processes[i] < 0 || !weft_flights_get(w->flights, i, &f)) continue;
+        bool is_stopped = state_of(f.pid) == 'T';
+        nhere++;
+        nstopped += is_stopped;
+        w->stopped[i] = is_stopped ? w->stopped[i] + (passed < 1 ? passed : 1) : 0; /* more: we were stopped too */
+        if (w->stopped[i] > w->stopped[longest]) longest = i;
+    }
+    if (nstopped == nhere || w->stopped[longest] < w->stop_limit) return;
+    look_for_stopped(w);
+    w->failed_at = time;
+    w->has_died = true;
+}
+
 static void look_at_processes(watch *w, bool is_last) {
     struct epoll_event events[16];
     int n = epoll_wait(w->deaths, events, sizeof events / sizeof *events, is_last ? 0 : 50);
     for (int i = 0; i < n; i++)
         if (events[i].data.u32 < (uint32_t)w->nprocesses) look_at_gone(w, (int)events[i].data.u32);
     look_at_failed(w);
+    if (w->stop_limit > 0 && !w->failed_at) look_at_stopped(w);
 }
 
 static void kill_all(const watch *w) {
@@ -405,12 +430,25 @@ static weft_status start(const words *w, const weft_flights *flights) {
     return NULL;
 }
 
+static const double first_step_seconds = 300; /* executor.h */
+
+/* As the watchdog's in the first step, its longest: it may wait longer than in any step that it has seen. */
+static double stop_limit_of(const cli_args *args) {
+    double least, first;
+    if (cli_given(args, "--no-watchdog") || !run_read_watchdog(args, &least, &first)) return 0;
+    return first > 0 ? first : least > first_step_seconds ? least : first_step_seconds;
+}
+
 int launch(const cli_args *args, int nprocesses) {
     words w = {.items = NULL};
     weft_flights *flights = NULL;
-    watch all = {.args = args, .nprocesses = nprocesses, .deaths = epoll_create1(EPOLL_CLOEXEC)};
+    watch all = {.args = args,
+                 .nprocesses = nprocesses,
+                 .deaths = epoll_create1(EPOLL_CLOEXEC),
+                 .stop_limit = stop_limit_of(args)};
     all.processes = calloc((size_t)nprocesses + 1, sizeof *all.processes);
-    weft_status status = all.processes ? make_words(&w, args, nprocesses) : cli_no_memory();
+    all.stopped = calloc((size_t)nprocesses + 1, sizeof *all.stopped);
+    weft_status status = all.processes && all.stopped ? make_words(&w, args, nprocesses) : cli_no_memory();
     if (!status && all.deaths < 0) status = weft_status_create(WEFT_IO, NULL, "--launch: epoll: %s", strerror(errno));
     if (!status) status = weft_flights_create(nprocesses, &flights);
     if (!status) status = start(&w, flights);
@@ -420,5 +458,6 @@ int launch(const cli_args *args, int nprocesses) {
     words_fini(&w);
     if (all.deaths >= 0) close(all.deaths);
     free(all.processes);
+    free(all.stopped);
     return result;
 }

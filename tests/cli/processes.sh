@@ -180,6 +180,10 @@ begin --watchdog 1
 kill -STOP "$victim"
 since=$(date +%s)
 ended 10 1 'process 1 \(pid [0-9]* on .*\) is stopped: rank 1' 'a process that stops'
+begin --watchdog 1:4 --delay 0:60000:0
+kill -STOP "$victim"
+since=$(date +%s)
+ended 10 137 'process 1 \(pid [0-9]* on .*\) is stopped: rank 1' 'a process that stops while nobody waits for it'
 begin
 kill -KILL "$launcher"
 wait "$launcher" 2>/dev/null

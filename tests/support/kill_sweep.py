@@ -2,13 +2,16 @@
 
 usage: kill_sweep.py WEFT FOLDER KILLS SEED PROGRAM... -- ARGUMENTS...      (a program a rank)
        KILLS: how many, drawn by chance; or "every": each rank at each place of each op, killed
+       WEFT_SWEEP_JOBS: so many runs at once, default 1: most of the time they sleep
 
 An op is held up on a rank by --delay. "before": that rank's process goes while it is. "inside": an op that communicates is held
 up on another rank, so that the victim waits in it. "behind": the next op is held up.
 """
+import concurrent.futures
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -75,8 +78,9 @@ def strike(launcher, pid, fault, is_late):
 
 
 def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault, is_late):
-    """None, or what is wrong."""
-    nranks, token = len(programs), f'{os.getpid()}.{time.time()}'
+    """None, or what is wrong. The folder is made and taken away."""
+    nranks, token = len(programs), folder
+    os.mkdir(folder)
     held = rank if where != 'inside' else (rank + 1) % nranks
     delayed = op + 1 if where == 'behind' else op
     save = os.path.join(folder, 'never.npz')
@@ -112,8 +116,9 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault, is_l
         return f'other words: {said[-600:]}'
     if members(token):
         return 'a process is left'
-    if os.path.exists(save) or [name for name in os.listdir(folder) if 'tmp' in name]:
+    if os.listdir(folder) != ['err']:
         return 'a file is left'
+    shutil.rmtree(folder)
     return None
 
 
@@ -135,11 +140,17 @@ def main():
             where = ('before', 'inside', 'behind')[k % 3]
             op = draw.choice(communicate) if where == 'inside' else draw.randrange(len(ops) - 1)
             cases.append((where, op, draw.randrange(nranks), signal.SIGSTOP if k % 4 == 3 else signal.SIGKILL))
-    for k, (where, op, rank, fault) in enumerate(cases):
-        wrong = run_one(weft, folder, programs, arguments, ops, op, rank, where, fault, k % 3 == 2 and fault == signal.SIGKILL)
-        if wrong:
-            failed += 1
-            print(f'{signal.Signals(fault).name} of rank {rank} {where} op {op}, {kinds[op]}: {wrong}')
+
+    def run(k):
+        where, op, rank, fault = cases[k]
+        return run_one(weft, f'{folder}/{os.getpid()}.{k}', programs, arguments, ops, op, rank, where, fault,
+                       k % 3 == 2 and fault == signal.SIGKILL)
+
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get('WEFT_SWEEP_JOBS', 1))) as jobs:
+        for (where, op, rank, fault), wrong in zip(cases, jobs.map(run, range(len(cases)))):
+            if wrong:
+                failed += 1
+                print(f'{signal.Signals(fault).name} of rank {rank} {where} op {op}, {kinds[op]}: {wrong}', flush=True)
     print(f'{len(cases)} kills, {failed} failed')
     return 1 if failed else 0
 
