@@ -163,6 +163,9 @@ for fault in KILL SEGV; do
     since=$(date +%s)
     ended 2 "$([ $fault = KILL ] && echo 137 || echo 139)" "$died" "SIG$fault of a process"
 done
+"$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" --steps 1 \
+    --fetch "$loss" --launch --watchdog 0.3:60 --delay 49:1000:1 >"$folder/out" 2>"$folder/err"
+ok $? "behind the first step a process is waited for as long as in it: $(tail -n 1 "$folder/err")"
 for _ in 1 2 3; do
     rm -f "$folder/out" "$folder/whole.npz"
     "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" \

@@ -80,7 +80,7 @@ static weft_status run(process *p) {
     for (size_t step = 0; step < NSTEPS; step++) {
         weft_scalar scalars[3 * NRANKS];
         TRY(weft_trainer_step(p->trainer, step));
-        if (p->stops) return NULL;
+        if (p->stops && step == 1) return NULL;
         TRY(weft_trainer_fetch_scalars(p->trainer, scalars));
     }
     TRY(weft_trainer_result(p->trainer, &p->result));
