@@ -56,7 +56,7 @@ static void check_form(const micro_pass *m, micro_pair *p, micro_refusal *why) {
         p->is_scattered = p->kind == MICRO_REDUCE && m->scatters_reduces && p->reduce == WEFT_REDUCE_SUM &&
                           micro_rows(p) % p->ring.nranks == 0;
         bool all_rows = !micro_sends(p);
-        p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : m->nsub, micro_rows(p));
+        p->pieces = micro_pieces(all_rows ? m->nsub * p->ring.nranks : p->is_batched ? 1 : m->nsub, micro_rows(p));
         if (m->fp32_sums && dtype_is_half(p->summed) && micro_sends(p) && !(p->exchanges && p->kind == MICRO_SCATTER))
             p->summed = WEFT_FP32;
         return;

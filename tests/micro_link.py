@@ -1,11 +1,15 @@
-"""A pair on a link of 1 Gbit/s, simulated: as it is, and as micro_pipeline_tp makes it.
+"""A pair on a link of 1 Gbit/s, simulated or measured: as it is, and as micro_pipeline_tp makes it.
 
-usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER]
+usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER] | measured LAYERS LEAST | drawn COUNT
 hidden: GPT-like products on 2, 4 and 8 ranks. The share of the communication that chunks hide, of what can be hidden: the
         smaller one of it and of (n - 1)/n of the computing. A layer's four pairs together must
         reach 95 %.
-guard:  COUNT shapes, drawn; with the guard on none may take longer than as it is. CLUSTER: another one than that link."""
-import json, os, random, subprocess, sys
+guard:  COUNT shapes, drawn; with the guard on none may take longer than as it is. CLUSTER: another one than that link.
+measured: the same as hidden, run on two hosts (MICRO_HERE starts a command on the first, MICRO_HOSTS and MICRO_AGENT are what weft run
+        --launch is given): medians of alternating runs. LAYERS: how many of the sizes. Each layer must reach LEAST.
+drawn:  COUNT shapes with the guard on, run there: none may take longer than as it is beyond noise."""
+import json, os, random, statistics, subprocess, sys
+import numpy as np
 
 weft, folder, what = sys.argv[1:4]
 cluster = f'{folder}/gigabit.yaml'
@@ -21,18 +25,24 @@ def graph(kind, n, rows, inner, columns):
     if kind == 'gather':
         nodes = [node('g', '_c10d_functional.all_gather_into_tensor.default', [ref('x'), n, '0'], [n * rows, inner]), node('w', wait, [ref('g')], [n * rows, inner]),
                  node('y', 'aten.mm.default', [ref('w'), ref('b')], [n * rows, columns])]
-    else:
+    elif kind == 'scatter':
         nodes = [node('p', 'aten.mm.default', [ref('x'), ref('b')], [n * rows, columns]),
                  node('s', '_c10d_functional.reduce_scatter_tensor.default', [ref('p'), 'sum', n, '0'], [rows, columns]), node('y', wait, [ref('s')], [rows, columns])]
-    given = [{'name': 'x', 'shape': [rows if kind == 'gather' else n * rows, inner], 'dtype': 'float32'}, {'name': 'b', 'shape': [inner, columns], 'dtype': 'float32'}]
-    path = f'{folder}/pair.fx.json'
+    if kind == 'product':
+        nodes = [node('y', 'aten.mm.default', [ref('x'), ref('b')], [n * rows, columns])]
+    elif kind == 'gathering':
+        nodes = [node('g', '_c10d_functional.all_gather_into_tensor.default', [ref('x'), n, '0'], [n * rows, inner]), node('y', wait, [ref('g')], [n * rows, inner])]
+    elif kind == 'scattering':
+        nodes = [node('s', '_c10d_functional.reduce_scatter_tensor.default', [ref('x'), 'sum', n, '0'], [rows, inner]), node('y', wait, [ref('s')], [rows, inner])]
+    given = [{'name': 'x', 'shape': [rows if kind in ('gather', 'gathering') else n * rows, inner], 'dtype': 'float32'}, {'name': 'b', 'shape': [inner, columns], 'dtype': 'float32'}]
+    path = f'{folder}/{kind}.fx.json'
     json.dump({'schema': 'fx.json/1', 'name': 'pair', 'groups': {'0': {'size': n, 'ranks': list(range(n))}}, 'inputs': given, 'constants': [], 'nodes': nodes,
                'outputs': [ref('y')], 'world_size': n}, open(path, 'w'))
     return path
 
 
-def call(*args):
-    done = subprocess.run([weft, *args], capture_output=True, text=True)
+def call(*args, head=()):
+    done = subprocess.run([*head, weft, *args], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f'{args[0]}: {done.stderr[-300:]}')
 
@@ -84,6 +94,88 @@ def guard(count):
     sys.exit(bad > 0 or taken == count)
 
 
-if len(sys.argv) > 5:
+def run(programs, steps):
+    """Seconds of a step on two hosts."""
+    call('run', *programs, '--ranks', '2', '--feed', f'{folder}/feed.{{rank}}.npz', '--steps', str(steps), f'--json={folder}/run.json', '--launch', '--hosts', os.environ['MICRO_HOSTS'],
+         '--launch-agent', os.environ['MICRO_AGENT'], head=os.environ['MICRO_HERE'].split())
+    return json.load(open(f'{folder}/run.json'))['steps']['median_seconds']
+
+
+def feed(x, b):
+    rng = np.random.default_rng(0)
+    for r in range(2):
+        np.savez(f'{folder}/feed.{r}.npz', x=rng.standard_normal(x, dtype=np.float32), b=rng.standard_normal(b, dtype=np.float32))
+
+
+def alternating(lists, steps, rounds):
+    """Of each list of programs the median of its runs, which alternate."""
+    times = [[] for _ in lists]
+    for k in range(rounds):
+        for i, programs in enumerate(lists):
+            times[i].append(run(programs, steps))
+    return [statistics.median(t) for t in times]
+
+
+def measure(kind, n, rows, inner, columns, rounds=5, steps=20):
+    """Seconds as it is, in chunks, of the collective alone and of the product alone."""
+    feed([rows if kind == 'gather' else n * rows, inner], [inner, columns])
+    plain = [graph(kind, n, rows, inner, columns)]
+    before, after = alternating([plain, cut(plain[0], n, ', guard: off')], steps, rounds)
+    feed([n * rows, inner], [inner, columns])
+    computing = run([graph('product', n, rows, inner, columns)], steps)
+    alone = ('gathering', [rows, inner], inner) if kind == 'gather' else ('scattering', [n * rows, columns], columns)
+    feed(alone[1], [alone[2], 1])
+    return before, after, run([graph(alone[0], n, rows, alone[2], 1)], steps), computing
+
+
+def measured(layers, least):
+    bad, n = 0, 2
+    print('pair,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share')
+    for h, tokens in ((768, 2048), (1024, 4096), (2048, 4096))[:layers]:
+        saved = most = 0
+        for kind, inner, columns in ('gather', h, 3 * h // n), ('scatter', h // n, h), ('gather', h, 4 * h // n), ('scatter', 4 * h // n, h):
+            before, after, communication, computing = measure(kind, n, tokens // n, inner, columns)
+            here = min(communication, (n - 1) / n * computing)
+            saved, most = saved + before - after, most + here
+            print(f'{kind},{tokens // n},{inner},{columns},{1e3 * communication:.2f},{1e3 * computing:.2f},{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / here:.3f}', flush=True)
+        print(f'layer,{tokens // n},{h},,,,,,{saved / most:.3f}', flush=True)
+        bad += saved < least * most
+    sys.exit(bad > 0)
+
+
+def drawn(count):
+    """The guard goes by what is measured here: a product of the middle size, a small message, and what small chunks take more than a small pair."""
+    draw, bad, taken, n = random.Random(11), 0, 0, 2
+    feed([1024, 768], [768, 1024])
+    flops = 2 * 1024 * 768 * 1024 / run([graph('product', n, 512, 768, 1024)], 20)
+    feed([1, 16], [16, 16])
+    small = [graph('gather', n, 1, 16, 16)]
+    before, after = alternating([small, cut(small[0], n, ', guard: off')], 100, 3)
+    feed([1, 16], [16, 1])
+    message, op = run([graph('gathering', n, 1, 16, 1)], 100), max(after - before, 1e-6)
+    print(f'{1e-9 * flops:.1f} GFLOPS, {1e6 * message:.0f} us a message, {1e6 * op:.0f} us more for an op')
+    with open(cluster, 'w') as f:
+        f.write(f'flops_per_second: {flops:.3e}\nbytes_per_second: 5.0e+9\nlinks:\n- {{bytes_per_second: 1.18e+8, seconds_per_message: {message:.2e}}}\nseconds_per_op: {op:.2e}\n')
+    for _ in range(count):
+        kind, shape = draw.choice(('gather', 'scatter')), [draw.choice((1, 16, 64, 250, 512)), draw.choice((64, 384, 1024)), draw.choice((96, 512, 2048))]
+        plain = graph(kind, n, *shape)
+        programs = cut(plain, n, '')
+        if 'p_send' not in open(programs[0]).read():
+            continue
+        taken += 1
+        feed([shape[0] if kind == 'gather' else n * shape[0], shape[1]], shape[1:])
+        before, after = alternating([[plain], programs], 20, 5)
+        print(f'{kind},{shape},{1e3 * before:.3f} ms as it is,{1e3 * after:.3f} ms in chunks', flush=True)
+        bad += after > 1.03 * before
+    print(f'{count} shapes, {taken} in chunks, {bad} slower')
+    sys.exit(bad > 0)
+
+
+if what == 'guard' and len(sys.argv) > 5:
     cluster = sys.argv[5]
-hidden() if what == 'hidden' else guard(int(sys.argv[4]))
+if what == 'hidden':
+    hidden()
+elif what == 'measured':
+    measured(int(sys.argv[4]), float(sys.argv[5]))
+else:
+    {'guard': guard, 'drawn': drawn}[what](int(sys.argv[4]))

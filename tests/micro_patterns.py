@@ -76,6 +76,21 @@ class Graph:
         rows = int(np.prod(s[:-1]))
         return self.view(self.mm(self.view(x, rows, s[-1]), w), *s[:-1], self.shape[w][1])
 
+    def bmm(self, x, w):
+        return self.node("aten.bmm.default", [ref(x), ref(w)], [*self.shape[x][:2], self.shape[w][2]], x)
+
+    def stacked(self, x, a, b, copies=False):
+        """The same as parts: the ranks' dimension moves from a to b, and is one with the next there."""
+        s = list(self.shape[x])
+        s[a:a + 1] = [self.n, s[a] // self.n]
+        order = [i for i in range(len(s)) if i != a]
+        order.insert(b, a)
+        y = self.permute(self.view(x, *s), *order)
+        y = self.node("aten.clone.default", [ref(y)], self.shape[y], y) if copies else y
+        s = list(self.shape[y])
+        s[b:b + 2] = [s[b] * s[b + 1]]
+        return self.view(y, *s)
+
     def out(self, *names):
         self.outputs += names
 
@@ -281,6 +296,91 @@ def exchange_columns(g):  # sequence parallel: each rank its heads of all rows
 def exchange_columns_cast(g):
     x, w = g.given("x", [2, 3, 8]), g.given("w", [8, 2 * g.n])
     g.out(g.exchange(g.parts(g.cast(g.mm(x, w), "bfloat16"), 2, 0)))
+
+
+def exchange_heads(g):  # heads are a dimension of their own: of all ranks, then one with their width for the output projection
+    x, w = g.given("x", [4 * g.n, 3, 5]), g.given("w", [15 * g.n, 6])
+    g.out(g.mm(g.view(g.parts(g.exchange(x), 0, 1), 4, 15 * g.n), w))
+
+
+def exchange_heads_batch(g):  # the same of a batch of sequences, whose parts a transposition puts together
+    x, w = g.given("x", [2 * g.n, 4, 3, 5]), g.given("w", [15 * g.n, 6])
+    y = g.view(g.stacked(g.exchange(x), 0, 2, True), 2, 4, 15 * g.n)
+    g.out(g.mm(y, w), y)
+
+
+def exchange_heads_products(g):  # a projection's heads, each rank some of all rows
+    x, w = g.given("x", [4, 8]), g.given("w", [8, 10 * g.n])
+    g.out(g.exchange(g.parts(g.view(g.mm(x, w), 4, 2 * g.n, 5), 1, 0)))
+
+
+def exchange_heads_products_batch(g):
+    x, w = g.given("x", [2, 3, 8]), g.given("w", [8, 10 * g.n])
+    g.out(g.exchange(g.stacked(g.view(g.mm(x, w), 2, 3, 2 * g.n, 5), 2, 0)))
+
+
+def exchange_experts(g):  # two experts a rank, each its tokens of all ranks
+    x, w, v = g.given("x", [2 * g.n, 3, 8]), g.given("w", [2, 8, 6]), g.given("v", [2, 8, 5])
+    y = g.parts(g.exchange(x), 0, 1)
+    g.out(g.bmm(y, w), g.bmm(y, v))
+
+
+def exchange_experts_stacked(g):
+    x, w = g.given("x", [2 * g.n, 3, 8], "bfloat16"), g.given("w", [2, 8, 6], "bfloat16")
+    g.out(g.bmm(g.stacked(g.exchange(x), 0, 1, True), w))
+
+
+def exchange_experts_products(g):  # and what they made goes back
+    x, w = g.given("x", [2, 3 * g.n, 8]), g.given("w", [2, 8, 6])
+    g.out(g.exchange(g.parts(g.bmm(x, w), 1, 0)))
+
+
+def exchange_experts_products_stacked(g):
+    x, w = g.given("x", [2, 3 * g.n, 8]), g.given("w", [2, 8, 6])
+    g.out(g.exchange(g.stacked(g.cast(g.bmm(x, w), "bfloat16"), 1, 0)))
+
+
+def exchange_one_expert(g):  # a batch of one is a matrix
+    x, w = g.given("x", [g.n, 3, 8]), g.given("w", [1, 8, 6])
+    g.out(g.bmm(g.parts(g.exchange(x), 0, 1), w))
+
+
+def exchange_experts_in_paddle(g):
+    x, w = g.given("x", [2 * g.n, 3, 8]), g.given("w", [2, 8, 6])
+    y, z = g.parts(g.one("alltoall", x, g.shape[x], ring_id=1, use_calc_stream=True), 0, 1), g.new([2, 3 * g.n, 6])
+    g.op("bmm", {"X": y, '"Y"': w}, {"Out": z})
+    z = g.parts(g.one("relu", z, g.shape[z]), 1, 0)
+    g.out(g.one("alltoall", z, g.shape[z], ring_id=1, use_calc_stream=True))
+
+
+def gather_experts(g):  # tokens of all ranks for each expert, whose weights are cut up
+    x, w = g.given("x", [2, 3, 8]), g.given("w", [2, 8, 6])
+    y = g.gather(x, 1)
+    g.out(g.bmm(y, w), y)
+
+
+def scatter_experts(g):
+    x, w = g.given("x", [2, 3 * g.n, 8]), g.given("w", [2, 8, 6])
+    g.out(g.scatter(g.bmm(x, w), 1, "avg"))
+
+
+def back_weight_scattered_in_paddle(g):  # a weight's gradient, of which each rank keeps rows
+    x, d, w = g.given("x", [2, 6, 4 * g.n]), g.given("d", [2, 6, 5]), g.given("w", [4 * g.n, 5])
+    dx, dw = g.new([2, 6, 4 * g.n]), g.new([4 * g.n, 5])
+    g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
+    g.out(g.scatter(dw), dx)
+
+
+def back_weight_columns_in_paddle(g):  # or columns
+    x, d, w = g.given("x", [6, 4]), g.given("d", [6, 5 * g.n]), g.given("w", [4, 5 * g.n])
+    dx, dw = g.new([6, 4]), g.new([4, 5 * g.n])
+    g.op("matmul_v2_grad", {"X": x, '"Y"': w, "Out@GRAD": d}, {"X@GRAD": dx, "Y@GRAD": dw}, trans_x=False, trans_y=False)
+    g.out(g.scatter(dw, 1), dx)
+
+
+def back_weight_scattered(g):  # of the transposed rows
+    x, d = g.given("x", [6, 4 * g.n]), g.given("d", [6, 5])
+    g.out(g.scatter(g.mm(g.t(x), d)))
 
 
 def exchange_in_paddle(g):

@@ -33,7 +33,7 @@ typedef struct micro_product {
     weft_op *before;   /* makes a matrix of its left operand; NULL: none */
     weft_op *after;    /* gives the product the left operand's leading extents again; NULL: none */
     const weft_var *a; /* gather: the operand that has all rows, behind `before` */
-    weft_var *b;       /* the other operand, a matrix; of an outer product as many rows */
+    weft_var *b;       /* the other operand, a matrix or a batch of them; of an outer product as many rows */
     bool trans;        /* it is transposed: not of an outer product */
     bool is_left;      /* outer product: the gathered operand is the transposed one */
     weft_var *out;     /* what others read */
@@ -56,7 +56,11 @@ typedef struct micro_pair {
     weft_reduce reduce;
     weft_var *x;                 /* gather: the rank's rows. scatter: the left operand, of which `dim` counts */
     micro_path path;             /* between the collective and the products */
-    int64_t dims[WEFT_MAX_RANK]; /* of a product's left operand, a gather's of the rank's rows; as many as of `x` */
+    bool is_merged;              /* the last two dimensions of `x` are one to the products: heads and their width */
+    bool is_turned;              /* scatter: the left operand is the matrix `x` transposed */
+    bool is_batched;             /* operands are batches of matrices, along the first of three dimensions */
+    uint32_t ndim;               /* of `dims` */
+    int64_t dims[WEFT_MAX_RANK]; /* of a product's left operand, a gather's of the rank's rows */
     int32_t dtype, sent;         /* of the products' operands; of what ranks send each other */
     int32_t summed;              /* of what is added up: wider where sums of 16-bit floats are rounded once */
     weft_var *whole;             /* gather: all rows. scatter: NULL */
@@ -148,7 +152,7 @@ static inline int64_t micro_piece_rows(int64_t rows, int64_t pieces, int64_t ind
 }
 /* The extents of a product are those of one operand but for the last: this one. */
 static inline int64_t micro_columns(const micro_product *x) {
-    return x->role == MICRO_OUTER ? x->b->dims[x->b->ndim - 1] : x->b->dims[x->trans ? 0 : 1];
+    return x->b->dims[x->b->ndim - (x->trans ? 2 : 1)];
 }
 /* Whether it is formed by adding up what chunks give. */
 static inline bool micro_is_sum(const micro_product *x) {
@@ -177,7 +181,7 @@ static inline bool micro_is_inner(const micro_pair *p) {
 /* The rows that a rank has as its part. */
 static inline int64_t micro_rows(const micro_pair *p) {
     int64_t rows = 1;
-    for (uint32_t i = 0; i + 1 < p->x->ndim; i++) rows *= p->dims[i];
+    for (uint32_t i = 0; i + 1 < p->ndim; i++) rows *= p->dims[i];
     bool is_part = p->is_scattered || (p->kind == MICRO_SCATTER && !micro_is_columns(p));
     return is_part ? rows / p->ring.nranks : rows;
 }

@@ -7,12 +7,15 @@
 
 static weft_status make_space(micro_writing *w, chunk_space space, int32_t dtype, size_t count, int64_t columns,
                               size_t offset, const char *stem) {
+    const micro_pair *p = w->pair;
     int64_t nsub = w->plan.nsub, shortest = micro_piece_rows(w->rows, nsub, nsub - 1);
     bool in_turn = micro_is_in_turn(w, space);
     for (size_t i = 0; i < count; i++) {
-        int64_t dims[2] = {micro_piece_rows(w->rows, nsub, in_turn ? 0 : (int64_t)i % nsub), columns};
-        TRY(micro_new_var(w, stem, (int64_t)(offset + i), dtype, 2, dims, &w->spaces[space][offset + i]));
-        if (!in_turn || shortest == dims[0]) continue;
+        int64_t rows = micro_piece_rows(w->rows, nsub, in_turn ? 0 : (int64_t)i % nsub), dims[3] = {rows, columns};
+        if (p->is_batched) memcpy(dims, (int64_t[]){p->dims[0], rows / p->dims[0], columns}, sizeof dims);
+        TRY(micro_new_var(w, stem, (int64_t)(offset + i), dtype, p->is_batched ? 3 : 2, dims,
+                          &w->spaces[space][offset + i]));
+        if (!in_turn || shortest == rows) continue;
         dims[0] = shortest;
         TRY(micro_new_var(w, stem, (int64_t)(count + i), dtype, 2, dims, &w->last[space][i]));
     }
@@ -36,10 +39,38 @@ static weft_status put_own(micro_writing *w, weft_var **x) {
         TRY(micro_new_var(w, "cast", 0, p->sent, from->ndim, from->dims, x));
         TRY(micro_put_cast(w, from, *x));
     }
-    if (!p->path.is_transposed) return NULL;
+    if (p->path.is_transposed) {
+        int64_t dims[WEFT_MAX_RANK];
+        from = *x;
+        for (uint32_t i = 0; i < from->ndim; i++) dims[i] = from->dims[p->path.perm[i]];
+        TRY(micro_new_var(w, "transposed", 0, p->sent, from->ndim, dims, x));
+        TRY(micro_put_permute(w, from, p->path.perm, *x));
+    }
+    if (!p->is_merged) return NULL;
     from = *x;
-    TRY(micro_new_var(w, "transposed", 0, p->sent, from->ndim, p->dims, x));
-    return micro_put_permute(w, from, *x);
+    TRY(micro_new_var(w, "merged", 0, p->sent, p->ndim, p->dims, x));
+    return micro_put_view(w, from, *x);
+}
+
+/* Right operands that others have in more dimensions, as matrices. */
+static weft_status put_matrices(const micro_writing *w) {
+    for (size_t k = 0; k < w->pair->nproducts && !w->pair->is_batched; k++) {
+        micro_product *x = &w->pair->products[k];
+        if (x->role != MICRO_OUTER) TRY(micro_put_matrix(w, x->b, &x->b));
+    }
+    return NULL;
+}
+
+/* The product's left operand of a scatter. */
+static weft_status put_left(const micro_writing *w, weft_var **out) {
+    static const int64_t turned[] = {1, 0};
+    const micro_pair *p = w->pair;
+    weft_var *matrix;
+    *out = p->x;
+    if (!p->is_turned) return NULL;
+    TRY(micro_put_matrix(w, p->x, &matrix));
+    TRY(micro_new_var(w, "turned", 0, p->dtype, 2, p->dims, out));
+    return micro_put_permute(w, matrix, turned, *out);
 }
 
 /* Those for each member, of an all-to-all. */
@@ -129,7 +160,7 @@ static weft_status put_mean(micro_writing *w, weft_var **sum) {
 static weft_status put_sums(micro_writing *w, weft_var **out) {
     const micro_pair *p = w->pair;
     int64_t dims[WEFT_MAX_RANK];
-    uint32_t ndim = p->x->ndim;
+    uint32_t ndim = p->ndim;
     *out = w->spaces[CHUNK_RESULTS][0];
     size_t count = p->kind == MICRO_REDUCE ? w->nchunks : (size_t)w->plan.nsub;
     if (count == 1 && !p->path.is_transposed) return NULL;
@@ -155,17 +186,20 @@ static weft_status write_reduce(micro_writing *w) {
     }
     TRY(micro_put_steps(w));
     TRY(put_sums(w, &sum));
-    return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
+    return p->path.is_transposed ? micro_put_permute(w, sum, p->path.perm, p->result)
+                                 : micro_put_view(w, sum, p->result);
 }
 
 /* The operands of each chunk: rows of a member, or all rows and a member's columns. */
 static weft_status cut_operands(micro_writing *w, int64_t *out_columns) {
     const micro_pair *p = w->pair;
     const micro_product *x = &p->products[0];
+    weft_var *left;
+    TRY(put_left(w, &left));
     *out_columns = micro_columns(x);
-    if (!micro_is_columns(p)) return micro_cut_members(w, p->x, w->spaces[CHUNK_OWN]);
+    if (!micro_is_columns(p)) return micro_cut_members(w, left, w->spaces[CHUNK_OWN]);
     *out_columns /= w->plan.nranks;
-    TRY(micro_cut_rows(w, p->x, 1, "rows", w->spaces[CHUNK_OWN]));
+    TRY(micro_cut_rows(w, left, 1, "rows", w->spaces[CHUNK_OWN]));
     TRY(micro_put_split(w, x->b, x->trans ? 0 : 1, w->plan.nranks, NULL, "operand", w->parts));
     for (size_t i = w->nchunks, nsub = (size_t)w->plan.nsub; i-- > 0;) {
         w->spaces[CHUNK_OWN][i] = w->spaces[CHUNK_OWN][i % nsub];
@@ -195,7 +229,8 @@ static weft_status write_scatter(micro_writing *w) {
         TRY(micro_new_var(w, "rounded", 0, p->sent, wide->ndim, wide->dims, &sum));
         TRY(micro_put_cast(w, wide, sum));
     }
-    return p->path.is_transposed ? micro_put_permute(w, sum, p->result) : micro_put_view(w, sum, p->result);
+    return p->path.is_transposed ? micro_put_permute(w, sum, p->path.perm, p->result)
+                                 : micro_put_view(w, sum, p->result);
 }
 
 static int member_of(const ring *r, int64_t rank) {
@@ -292,10 +327,11 @@ weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     TRY(prove(m, &asked));
     TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
     w.rows = micro_rows(p);
-    w.width = p->dims[p->x->ndim - 1];
+    w.width = p->dims[p->ndim - 1];
     w.nchunks = (size_t)(micro_sends(p) ? w.plan.nranks * w.plan.nsub : w.plan.nsub);
     TRY(begin(&w));
     TRY(micro_begin_writing(&w));
+    TRY(put_matrices(&w));
     TRY(p->kind == MICRO_GATHER ? write_gather(&w) : p->kind == MICRO_SCATTER ? write_scatter(&w) : write_reduce(&w));
     for (size_t i = 0; i < p->nops; i++) weft_op_remove(p->ops[i]);
     return NULL;

@@ -71,18 +71,19 @@ static double nbytes_of(int32_t dtype) {
 
 /* The last extent of a product's left operand. */
 static double inner_of(const micro_pair *p) {
-    return (double)p->dims[p->x->ndim - 1];
+    return (double)p->dims[p->ndim - 1];
 }
 
 /* Of so many rows and a share of the columns: those products that are parts of a sum, or the others. An operand is
  * `inner` wide; extents of an outer product are those of the operands that it contracts. */
 static double products_seconds(const weft_cluster *c, const micro_pair *p, bool sums, double rows, double inner,
                                double share) {
-    double size = nbytes_of(p->dtype), sum = 0;
+    double size = nbytes_of(p->dtype), sum = 0, batches = p->is_batched ? (double)p->dims[0] : 1;
     for (size_t k = 0; k < p->nproducts; k++) {
         double columns = share * (double)micro_columns(&p->products[k]);
         if (micro_is_sum(&p->products[k]) != sums) continue;
-        sum += work_seconds(c, 2 * rows * inner * columns, size * (rows * inner + inner * columns + rows * columns));
+        sum += work_seconds(c, 2 * rows * inner * columns,
+                            size * (rows * inner + batches * inner * columns + rows * columns));
     }
     return sum;
 }
@@ -98,9 +99,9 @@ static double adding_seconds(const weft_cluster *c, const micro_pair *p, double 
     return sum;
 }
 
-/* Rows of a transposed right operand are columns of it: cut out by a copy. */
+/* Rows of a transposed right operand are columns of it: cut out by a copy. A left one is transposed by one. */
 static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
-    double sum = 0;
+    double sum = p->is_turned ? work_seconds(c, 0, 2 * (double)(p->dims[0] * p->dims[1]) * nbytes_of(p->dtype)) : 0;
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *x = &p->products[k];
         double inner = inner_of(p) * (x->role == MICRO_INNER ? p->ring.nranks : 1);

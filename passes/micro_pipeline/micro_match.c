@@ -54,9 +54,11 @@ static bool find_after(micro_pass *m, const micro_pair *p, micro_product *x) {
 static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const micro_term *t, const weft_var *a,
                              weft_op *before, readers *r) {
     micro_product x = {.op = op, .before = before, .a = a, .b = t->right, .trans = t->trans_right, .out = t->out};
-    bool is_last = p->dim == (int64_t)p->whole->ndim - 1;
+    bool is_last = p->dim == (int64_t)p->whole->ndim - 1, is_batched = false;
     if (micro_is_rows_product(t, a)) {
         x.role = is_last ? MICRO_INNER : MICRO_ROWS;
+    } else if (m->form == MICRO_CHUNKS && p->dim == 1 && !is_last && micro_is_batched_product(t, a)) {
+        is_batched = a->dims[0] > 1; /* one is a matrix */
     } else {
         x.b = NULL;
         x.role = MICRO_OUTER;
@@ -86,6 +88,11 @@ static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const mi
         note_reader(r, WEFT_REASON_SHAPE, "the product does not get the extents of the gathered rows again");
         return NULL;
     }
+    if (p->nproducts && is_batched != p->is_batched) {
+        note_reader(r, WEFT_REASON_SHAPE, "some products are of batches, others are not");
+        return NULL;
+    }
+    p->is_batched = is_batched;
     return add_product(m, p, &x);
 }
 
@@ -179,6 +186,10 @@ static void settle_gather(micro_pair *p) {
         p->dims[i] = p->x->dims[p->path.perm[i]];
         if (p->exchanges && p->path.perm[i] == 0) p->dims[i] /= p->ring.nranks;
     }
+    if (p->is_merged) {
+        p->ndim--;
+        p->dims[p->ndim - 1] *= p->dims[p->ndim];
+    }
     p->dtype = p->whole->dtype;
     bool widens = weft_dtype_nbytes((weft_dtype)p->dtype) > weft_dtype_nbytes((weft_dtype)p->x->dtype);
     p->sent = widens ? p->x->dtype : p->dtype;
@@ -188,12 +199,14 @@ static void settle_gather(micro_pair *p) {
 static weft_status walk_on(micro_pass *m, micro_pair *p) {
     for (bool taken = true; taken;) {
         weft_op *op;
-        TRY(micro_find_reorder(m, p, p->whole, p->dim, &op));
+        int64_t dim;
+        TRY(micro_find_reorder(m, p, p->whole, p->dim, &op, &dim));
         if ((taken = op)) {
-            p->dim = micro_concat_dim(op, micro_value(op));
+            p->dim = dim;
         } else {
             op = micro_reader(m, p->whole);
             if (op) TRY(micro_step_path(m, p, op, true, &taken));
+            if (op && !taken) TRY(micro_step_merge(m, p, op, true, &taken));
         }
         if (taken) p->whole = micro_value(op);
     }
@@ -216,6 +229,13 @@ static weft_status match_gather(micro_pass *m, micro_pair *p, micro_refusal *why
 
 /* --- product, then scatter ---------------------------------------------------------------------------------------- */
 
+/* Whether the rows of a product come of those of its left operand, or of its columns. */
+static bool has_rows(const micro_pass *m, const micro_pair *p, const micro_term *t) {
+    if (micro_is_rows_product(t, t->left)) return true;
+    if (m->form == MICRO_FUSED || p->kind != MICRO_SCATTER) return false;
+    return micro_is_turned_product(t) || (p->dim == 1 && micro_is_batched_product(t, t->left));
+}
+
 /* The product of an op that is `v`, with rows of its left operand; what else the op makes is kept. */
 static weft_status find_term(micro_pass *m, micro_pair *p, const weft_op *op, const weft_var *v, micro_term *out,
                              bool *out_found) {
@@ -223,7 +243,7 @@ static weft_status find_term(micro_pass *m, micro_pair *p, const weft_op *op, co
     size_t n = m->form == MICRO_FUSED && !op_is(op, "matmul_v2") ? 0 : micro_terms(op, terms);
     *out_found = false;
     for (size_t i = 0; i < n; i++) {
-        bool is_it = terms[i].out == v && micro_is_rows_product(&terms[i], terms[i].left);
+        bool is_it = terms[i].out == v && has_rows(m, p, &terms[i]);
         if (is_it) *out = terms[i], *out_found = true;
         if (!is_it) TRY(add_rest(m, p, &terms[i]));
     }
@@ -238,6 +258,8 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     if (!found) REFUSE(why, NOTHING, "no product alone makes its operand");
     micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right};
     weft_var *a = t.left;
+    if (after && (t.trans_left || t.right->ndim == 3))
+        REFUSE(why, SHAPE, "the product does not get the extents of its left operand again");
     if (after) {
         x.before = micro_writer(m, a);
         weft_var *of = x.before && micro_is_reshape(x.before) ? micro_only_arg(x.before, false) : NULL;
@@ -249,16 +271,24 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     }
     p->x = a;
     x.a = a;
+    p->ndim = a->ndim;
     memcpy(p->dims, a->dims, a->ndim * sizeof *p->dims);
     p->dtype = a->dtype;
+    p->is_turned = t.trans_left;
+    p->is_batched = !t.trans_left && t.right->ndim == 3 && a->dims[0] > 1; /* one is a matrix */
+    if (p->is_turned) {
+        p->ndim = 2;
+        p->dims[0] = a->dims[a->ndim - 1];
+        p->dims[1] = micro_numel(a, 0, a->ndim - 1);
+    }
     return add_product(m, p, &x);
 }
 
 /* Whether the op makes `v` as a product of rows. */
-static bool makes_product(const weft_op *op, const weft_var *v) {
+static bool makes_product(const micro_pass *m, const micro_pair *p, const weft_op *op, const weft_var *v) {
     micro_term terms[2];
     for (size_t i = 0, n = micro_terms(op, terms); i < n; i++)
-        if (terms[i].out == v && micro_is_rows_product(&terms[i], terms[i].left)) return true;
+        if (terms[i].out == v && has_rows(m, p, &terms[i])) return true;
     return false;
 }
 
@@ -275,6 +305,7 @@ static weft_status walk_back(micro_pass *m, micro_pair *p, weft_var **v, bool *o
         if (of) *v = of; /* only the parts read it */
         if (of) continue;
         TRY(micro_step_path(m, p, by, false, &taken));
+        if (!taken) TRY(micro_step_merge(m, p, by, false, &taken));
         if (taken) *out_alone = micro_reader(m, *v = micro_only_arg(by, false)) == by;
     }
     return NULL;
@@ -307,13 +338,13 @@ static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) 
         by = micro_writer(m, v);
     }
     if (!by) REFUSE(why, NOTHING, "no op of this block alone makes its operand");
-    if (!alone && !makes_product(by, v)) REFUSE(why, NOTHING, "no product alone makes its operand");
+    if (!alone && !makes_product(m, p, by, v)) REFUSE(why, NOTHING, "no product alone makes its operand");
     if (!alone) REFUSE(why, IN_USE, "others read the product");
     if (micro_is_reshape(by)) {
         weft_var *product = micro_only_arg(by, false);
         after = by;
         by = micro_writer(m, product);
-        if (by && makes_product(by, product) && micro_reader(m, product) != after)
+        if (by && makes_product(m, p, by, product) && micro_reader(m, product) != after)
             REFUSE(why, IN_USE, "others read the product");
     }
     if (!by) REFUSE(why, NOTHING, "no product alone makes its operand");
@@ -323,7 +354,7 @@ static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) 
 static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
     TRY(match_made(m, p, why));
     if (why->words) return NULL;
-    bool is_last = p->dim == (int64_t)p->x->ndim - 1;
+    bool is_last = p->dim == (int64_t)p->ndim - 1;
     if (is_last && (m->form == MICRO_FUSED || m->strict_bits))
         REFUSE(why, SHAPE, "it scatters the columns of the product");
     if (is_last) p->products[0].role = MICRO_COLUMNS;
@@ -401,6 +432,7 @@ static weft_status begin(micro_pass *m, micro_pair *p, weft_op *op, micro_refusa
     if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim || x->ndim > WEFT_MAX_RANK)
         REFUSE(why, SHAPE, "its shape is not known, or that of a vector");
     p->x = x;
+    p->ndim = x->ndim;
     p->exchanges = op_is_collective(op, COLLECTIVE_ALL_TO_ALL);
     if (p->exchanges && (!is_even(op) || x->dims[0] % p->ring.nranks || x->dims[0] != out->dims[0]))
         REFUSE(why, SHAPE, "its parts are not of one extent");

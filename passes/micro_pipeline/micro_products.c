@@ -25,7 +25,7 @@ static size_t gradients(const weft_op *op, micro_term *out) {
 
 size_t micro_terms(const weft_op *op, micro_term out[2]) {
     if (op_is(op, "matmul_v2_grad")) return gradients(op, out);
-    if (!op_is(op, "matmul_v2")) return 0;
+    if (!op_is(op, "matmul_v2") && !op_is(op, "bmm")) return 0;
     out[0] = (micro_term){.left = weft_op_input(op, "X", 0),
                           .right = weft_op_input(op, "Y", 0),
                           .out = weft_op_output(op, "Out", 0),
@@ -36,6 +36,18 @@ size_t micro_terms(const weft_op *op, micro_term out[2]) {
 
 bool micro_is_rows_product(const micro_term *t, const weft_var *a) {
     return t->left == a && t->right != a && !t->trans_left && t->right->ndim == 2 && t->out->ndim == a->ndim;
+}
+
+bool micro_is_batched_product(const micro_term *t, const weft_var *a) {
+    if (t->left != a || t->right == a || t->trans_left) return false;
+    bool are_three = a->ndim == 3 && t->right->ndim == 3 && t->out->ndim == 3;
+    return are_three && t->right->dims[0] == a->dims[0] && t->out->dims[0] == a->dims[0];
+}
+
+bool micro_is_turned_product(const micro_term *t) {
+    if (!t->trans_left || t->trans_right || t->left == t->right || t->out->ndim != 2) return false;
+    return t->left->ndim == t->right->ndim &&
+           memcmp(t->left->dims, t->right->dims, (t->left->ndim - 1) * sizeof(int64_t)) == 0;
 }
 
 /* As many rows, of as many dimensions or as a matrix. */

@@ -92,7 +92,7 @@ static weft_status make_operand(const micro_writing *w, const chunk_step *s, ste
     weft_var *x = var_at(w, s, s->from, s->from_buffer, 0), *made;
     *out = x;
     if (x->dtype == w->pair->dtype) return NULL;
-    TRY(micro_new_var(w, "cast_rows", s->chunk, w->pair->dtype, 2, x->dims, &made));
+    TRY(micro_new_var(w, "cast_rows", s->chunk, w->pair->dtype, x->ndim, x->dims, &made));
     TRY(micro_make_cast(w, x, made, &ops->all[ops->count++]));
     *out = made;
     return NULL;
@@ -110,7 +110,7 @@ static weft_status make_rounded(const micro_writing *w, const chunk_step *s, wef
         weft_var *from = made;
         if (i && types[i] == types[i - 1]) continue;
         made = to;
-        if (i < last) TRY(micro_new_var(w, "unrounded", s->chunk, types[i], 2, to->dims, &made));
+        if (i < last) TRY(micro_new_var(w, "unrounded", s->chunk, types[i], to->ndim, to->dims, &made));
         TRY(i ? micro_make_cast(w, from, made, &ops->all[ops->count++])
               : make_product(w, x, false, b, trans, made, &ops->all[ops->count++]));
     }
@@ -134,7 +134,7 @@ static weft_status make_products(const micro_writing *w, const chunk_step *s, st
 static weft_status add_to(const micro_writing *w, const chunk_step *s, weft_var *sum, weft_var *x, step_ops *ops) {
     weft_var *wide = x;
     if (x->dtype != sum->dtype) {
-        TRY(micro_new_var(w, "wide", s->chunk, sum->dtype, 2, x->dims, &wide));
+        TRY(micro_new_var(w, "wide", s->chunk, sum->dtype, x->ndim, x->dims, &wide));
         TRY(micro_make_cast(w, x, wide, &ops->all[ops->count++]));
     }
     return make_sum(w, sum, wide, &ops->all[ops->count++]);
@@ -212,21 +212,13 @@ static weft_status put_fence(micro_writing *w, int64_t records, size_t nawaited,
     return micro_put(w, op);
 }
 
-static weft_status as_matrix(micro_writing *w, weft_var *v, weft_var **out) {
-    int64_t dims[2] = {micro_numel(v, 0, v->ndim - 1), v->dims[v->ndim - 1]};
-    *out = v;
-    if (v->ndim == 2) return NULL;
-    TRY(micro_new_var(w, "matrix", 0, v->dtype, 2, dims, out));
-    return micro_put_view(w, v, *out);
-}
-
 /* What else an op of the pair made, by an op of its own. */
 static weft_status put_rest(micro_writing *w, const micro_term *t) {
     weft_var *left = t->left, *right = t->right;
     weft_op *op;
-    if (t->trans_left && !t->trans_right) {
-        TRY(as_matrix(w, t->left, &left));
-        TRY(as_matrix(w, t->right, &right));
+    if (t->trans_left && !t->trans_right && t->out->ndim == 2) {
+        TRY(micro_put_matrix(w, t->left, &left));
+        TRY(micro_put_matrix(w, t->right, &right));
     }
     TRY(make_product(w, left, t->trans_left, right, t->trans_right, t->out, &op));
     return micro_put(w, op);

@@ -110,7 +110,7 @@ weft_status micro_step_path(micro_pass *m, micro_pair *p, weft_op *op, bool forw
     if (op_is(op, "cast")) {
         if (p->path.is_cast || !dtype_is_float(in->dtype) || !dtype_is_float(out->dtype)) return NULL;
         p->path.is_cast = true;
-    } else if (in->ndim <= WEFT_MAX_RANK && read_perm(op, in->ndim, perm)) {
+    } else if (!p->is_merged && in->ndim <= WEFT_MAX_RANK && read_perm(op, in->ndim, perm)) {
         int64_t dim = p->dim;
         for (uint32_t i = 0; i < in->ndim; i++)
             if (out->dims[i] != in->dims[perm[i]]) return NULL;
@@ -125,6 +125,28 @@ weft_status micro_step_path(micro_pass *m, micro_pair *p, weft_op *op, bool forw
         return NULL;
     }
     *out_taken = true;
+    return micro_add_op(m, p, op);
+}
+
+static bool same_dims(const int64_t *a, const int64_t *b, int64_t n) {
+    return n <= 0 || memcmp(a, b, (size_t)n * sizeof *a) == 0;
+}
+
+/* Whether `to` has dimensions `at` and `at` + 1 of `from` as one. */
+static bool merges(const weft_var *from, const weft_var *to, int64_t at) {
+    if (!micro_is_dense(from) || !micro_is_dense(to) || from->ndim != to->ndim + 1 || at + 1 >= (int64_t)from->ndim)
+        return false;
+    return same_dims(from->dims, to->dims, at) && to->dims[at] == from->dims[at] * from->dims[at + 1] &&
+           same_dims(from->dims + at + 2, to->dims + at + 1, (int64_t)to->ndim - at - 1);
+}
+
+weft_status micro_step_merge(micro_pass *m, micro_pair *p, weft_op *op, bool forward, bool *out_taken) {
+    *out_taken = false;
+    if (p->is_merged || !micro_is_reshape(op) || (!forward && p->path.is_transposed)) return NULL;
+    const weft_var *one = forward ? micro_value(op) : micro_only_arg(op, false),
+                   *two = forward ? micro_only_arg(op, false) : micro_value(op);
+    if (!one || !two || two->ndim < 3 || p->dim != (int64_t)two->ndim - 2 || !merges(two, one, p->dim)) return NULL;
+    *out_taken = p->is_merged = true;
     return micro_add_op(m, p, op);
 }
 
@@ -155,12 +177,12 @@ static bool is_split(weft_op *op, int64_t dim, int64_t n) {
     return true;
 }
 
-int64_t micro_concat_dim(const weft_op *concat, const weft_var *of) {
+static int64_t concat_dim(const weft_op *concat, const weft_var *of) {
     int64_t dim = attr_int(concat, "axis", 0);
     return dim < 0 ? dim + of->ndim : dim;
 }
 
-weft_status micro_find_reorder(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out) {
+static weft_status find_concat(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out) {
     int64_t n = p->ring.nranks, count = 0;
     weft_op *concat = NULL, **between = ARENA_ARRAY(m->scratch, weft_op *, 2 * n + 1);
     weft_var **at = ARENA_ARRAY(m->scratch, weft_var *, n + 1);
@@ -204,21 +226,89 @@ weft_status micro_find_reorder(micro_pass *m, micro_pair *p, const weft_var *v, 
     return NULL;
 }
 
-weft_status micro_before_reorder(micro_pass *m, micro_pair *p, weft_op *concat, weft_var **out, int64_t *out_dim) {
+/* Whether a transposition takes dimension `from` to another place, the others in their order; *out: which. */
+static bool moves_one(const weft_op *op, int64_t ndim, int64_t from, int64_t *out) {
+    int64_t perm[WEFT_MAX_RANK], next = 0;
+    if (ndim > WEFT_MAX_RANK || op_nargs(op, false) != 1 || !read_perm(op, ndim, perm)) return false;
+    *out = -1;
+    for (int64_t i = 0; i < ndim; i++) {
+        if (perm[i] == from) {
+            *out = i;
+            continue;
+        }
+        next += next == from;
+        if (perm[i] != next++) return false;
+    }
+    return *out >= 0 && *out != from;
+}
+
+/* The same as a reshape that makes a dimension of the parts, a transposition that moves it, and a reshape that makes
+ * one of it and the next. */
+static weft_status find_stacked(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out,
+                                int64_t *out_dim) {
+    weft_op *ops[4] = {micro_reader(m, v)}; /* a copy may stand before the last */
+    size_t n = 1;
     *out = NULL;
-    if (!op_is(concat, "concat") || !op_nargs(concat, false)) return NULL;
-    weft_var *first = use_var(concat->program, op_args(concat, false));
-    weft_op *by = micro_writer(m, first), *found;
-    if (by && is_renaming(by)) by = micro_writer(m, first = micro_only_arg(by, false));
-    weft_var *of = by && op_nargs(by, false) == 1 ? micro_only_arg(by, false) : NULL;
-    if (!of || !micro_is_dense(of) || micro_concat_dim(concat, of) != p->dim) return NULL;
-    for (int64_t dim = 0; dim < (int64_t)of->ndim; dim++) {
-        if (of->dims[dim] % p->ring.nranks || dim == p->dim) continue;
-        TRY(micro_find_reorder(m, p, of, dim, &found));
-        if (found != concat) continue;
-        *out = of;
-        *out_dim = dim;
-        return NULL;
+    if (!ops[0] || !micro_is_reshape(ops[0])) return NULL;
+    const weft_var *parts = micro_value(ops[0]);
+    if (!parts || !merges(parts, v, dim) || parts->dims[dim] != p->ring.nranks) return NULL;
+    ops[n] = micro_reader(m, parts);
+    if (!ops[n] || !moves_one(ops[n], parts->ndim, dim, out_dim) || *out_dim + 1 >= (int64_t)parts->ndim) return NULL;
+    const weft_var *moved = micro_value(ops[n++]);
+    ops[n] = moved ? micro_reader(m, moved) : NULL;
+    if (ops[n] && op_is(ops[n], "assign")) {
+        moved = micro_value(ops[n++]);
+        ops[n] = moved ? micro_reader(m, moved) : NULL;
+    }
+    if (!ops[n] || !micro_is_reshape(ops[n]) || !merges(moved, micro_value(ops[n]), *out_dim)) return NULL;
+    for (size_t k = 0; k <= n; k++) TRY(micro_add_op(m, p, ops[k]));
+    *out = ops[n];
+    return NULL;
+}
+
+weft_status micro_find_reorder(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out,
+                               int64_t *out_dim) {
+    TRY(find_concat(m, p, v, dim, out));
+    if (*out) return *out_dim = concat_dim(*out, micro_value(*out)), NULL;
+    return find_stacked(m, p, v, dim, out, out_dim);
+}
+
+/* Back from the last of three such ops: what the first one reads. */
+static weft_var *before_stacked(const micro_pass *m, const micro_pair *p, weft_op *last) {
+    weft_var *of = micro_is_reshape(last) ? micro_only_arg(last, false) : NULL;
+    for (int k = 0; of && k < 3; k++) {
+        weft_op *by = micro_writer(m, of);
+        if (!by || op_nargs(by, false) != 1) return NULL;
+        of = micro_only_arg(by, false);
+        if (micro_is_reshape(by)) return of->ndim <= WEFT_MAX_RANK && p->dim < (int64_t)of->ndim ? of : NULL;
     }
     return NULL;
+}
+
+/* Takes back what the last search noted. */
+static weft_status try_dims(micro_pass *m, micro_pair *p, weft_op *last, weft_var *of, weft_var **out,
+                            int64_t *out_dim) {
+    for (int64_t dim = 0; dim < (int64_t)of->ndim; dim++) {
+        weft_op *found;
+        int64_t to;
+        size_t nops = p->nops;
+        if (of->dims[dim] % p->ring.nranks || dim == p->dim) continue;
+        TRY(micro_find_reorder(m, p, of, dim, &found, &to));
+        if (found == last && to == p->dim) return *out = of, *out_dim = dim, NULL;
+        p->nops = nops;
+    }
+    return NULL;
+}
+
+weft_status micro_before_reorder(micro_pass *m, micro_pair *p, weft_op *last, weft_var **out, int64_t *out_dim) {
+    *out = NULL;
+    weft_var *stacked = before_stacked(m, p, last);
+    if (stacked && micro_is_dense(stacked)) return try_dims(m, p, last, stacked, out, out_dim);
+    if (!op_is(last, "concat") || !op_nargs(last, false)) return NULL;
+    weft_var *first = use_var(last->program, op_args(last, false));
+    weft_op *by = micro_writer(m, first);
+    if (by && is_renaming(by)) by = micro_writer(m, first = micro_only_arg(by, false));
+    weft_var *of = by && op_nargs(by, false) == 1 ? micro_only_arg(by, false) : NULL;
+    if (!of || !micro_is_dense(of) || concat_dim(last, of) != p->dim) return NULL;
+    return try_dims(m, p, last, of, out, out_dim);
 }

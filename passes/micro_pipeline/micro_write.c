@@ -122,11 +122,19 @@ weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to) {
     return micro_put(w, op);
 }
 
-weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to) {
+weft_status micro_put_permute(const micro_writing *w, weft_var *x, const int64_t *perm, weft_var *to) {
     weft_op *op;
     TRY(micro_new_op(w, "aten_permute", "self", x, "out", to, &op));
-    TRY(weft_op_set_attr_longs(op, "dims", x->ndim, w->pair->path.perm));
+    TRY(weft_op_set_attr_longs(op, "dims", x->ndim, perm));
     return micro_put(w, op);
+}
+
+weft_status micro_put_matrix(const micro_writing *w, weft_var *v, weft_var **out) {
+    int64_t dims[2] = {micro_numel(v, 0, v->ndim - 1), v->dims[v->ndim - 1]};
+    *out = v;
+    if (v->ndim == 2) return NULL;
+    TRY(micro_new_var(w, "matrix", 0, v->dtype, 2, dims, out));
+    return micro_put_view(w, v, *out);
 }
 
 /* --- rows of tensors ---------------------------------------------------------------------------------------------- */
@@ -135,6 +143,7 @@ weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, 
     weft_var *matrix = x;
     int64_t dims[2] = {micro_numel(x, 0, x->ndim - 1), x->dims[x->ndim - 1]}, nsub = w->plan.nsub,
             count = nranks * nsub;
+    if (w->pair->is_batched) return out[0] = x, NULL;
     if (x->ndim != 2) {
         TRY(micro_new_var(w, stem, -1, x->dtype, 2, dims, &matrix));
         TRY(micro_put_view(w, x, matrix));
@@ -150,7 +159,7 @@ weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, 
 weft_status micro_cut_members(const micro_writing *w, weft_var *x, weft_var **out) {
     int n = w->plan.nranks, nsub = w->plan.nsub;
     if (!micro_is_inner(w->pair)) return micro_cut_rows(w, x, n, "rows", out);
-    uint32_t ndim = w->pair->x->ndim;
+    uint32_t ndim = w->pair->ndim;
     weft_var **parts = ARENA_ARRAY(w->m->scratch, weft_var *, n), *whole = x;
     if (!parts) return base_out_of_memory();
     if (x->ndim != ndim) { /* a matrix of as many rows */

@@ -42,8 +42,10 @@ WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, i
                                           const int64_t *sizes, const char *stem, weft_var **parts);
 WEFT_MUST_USE weft_status micro_make_cast(const micro_writing *w, weft_var *x, weft_var *to, weft_op **out);
 WEFT_MUST_USE weft_status micro_put_cast(const micro_writing *w, weft_var *x, weft_var *to);
-WEFT_MUST_USE weft_status micro_put_permute(const micro_writing *w, weft_var *x, weft_var *to);
-/* The rows of `x` as a matrix for each piece of so many ranks' rows. */
+WEFT_MUST_USE weft_status micro_put_permute(const micro_writing *w, weft_var *x, const int64_t *perm, weft_var *to);
+/* Its rows of all dimensions as those of a matrix; *out is `v` where it is one. */
+WEFT_MUST_USE weft_status micro_put_matrix(const micro_writing *w, weft_var *v, weft_var **out);
+/* The rows of `x` as a matrix for each piece of so many ranks' rows; a batch of them as it is. */
 WEFT_MUST_USE weft_status micro_cut_rows(const micro_writing *w, weft_var *x, int64_t nranks, const char *stem,
                                          weft_var **out);
 /* The rows of all members' parts of `x` along `dim`, a matrix for each chunk. */
