@@ -20,7 +20,7 @@ typedef struct mesh {
     const char *const *names; /* ndim names; NULL if none were given */
 } mesh;
 
-/* How one tensor lies on a mesh: dims_mapping[i] is the mesh axis that shards tensor axis i, or -1. A partial axis
+/* How one tensor lies on a mesh: dims_mapping[i] says which mesh axes shard tensor axis i (dims.h). A partial axis
  * holds values still to be reduced over it. */
 typedef struct placement {
     const mesh *mesh; /* NULL: no placement known */
@@ -48,13 +48,13 @@ bool mesh_coordinates(const mesh *m, int64_t rank, int64_t *out_coordinates);
 /* Shape, ids and names are consistent: expected and found, at `place`. */
 WEFT_MUST_USE weft_status mesh_check(const mesh *m, const char *place);
 
-/* Entries in [-1, mesh ndim), no mesh axis used twice, none both sharded and partial; one entry per tensor axis where
+/* Axes of entries are below mesh ndim, none used twice, none both sharded and partial; one entry per tensor axis where
  * tensor_ndim >= 0. */
 WEFT_MUST_USE weft_status placement_check(const placement *p, int tensor_ndim, const char *place);
 /* Whether any axis is sharded over an extent greater than 1. */
 bool placement_is_sharded(const placement *p);
 /* The part of a whole tensor of dims `whole` that `rank` holds: offset and extent per axis. Parts are of ceil(whole /
- * ranks); the last are shorter, or empty, where that does not divide. Along a dynamic axis they are as equal as can be:
+ * ranks), mesh axis by mesh axis; the last are shorter, or empty. Along a dynamic axis they are as equal as can be:
  * the first are one longer. Error if the rank is not in the mesh. A NULL or meshless placement gives the whole. */
 WEFT_MUST_USE weft_status placement_slice(const placement *p, int ndim, const int64_t *whole, int64_t rank,
                                           const char *place, int64_t *out_offset, int64_t *out_extent);

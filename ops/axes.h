@@ -135,6 +135,17 @@ typedef struct axes_placed {
     uint32_t times;                         /* of an output: mesh axes (bits) by whose extents it is too large */
 } axes_placed;
 
+/* What mesh axes, major first, make of an extent: each cuts what the ones before have made. */
+typedef enum axes_cuts {
+    AXES_CUT_EMPTY, /* some rank would get nothing */
+    AXES_CUT_UNEVEN,
+    AXES_CUT_EVEN /* all parts are equal; so they are of an extent that is known only at run time */
+} axes_cuts;
+axes_cuts axes_cut(const axes_mesh *on, int64_t extent, const uint8_t *axes, int naxes);
+/* The factors that the mesh axes of dimension `d` of an argument shard, which lies so: one for each axis of its list.
+ * Returns for how many; the list says more than there are factors where it is fewer. */
+int axes_factors(const axes_rule *r, const axes_mesh *on, const axes_arg *x, int d, const axes_placed *p,
+                 uint16_t *out_factors);
 /* How the outputs lie where the inputs lie so. NULL, or why they may not lie so: static text. */
 const char *axes_follow(const axes_rule *r, const axes_mesh *on, const axes_placed *in, axes_placed *out);
 /* What output `o` must be multiplied by where `shares` is set: the rank's share of the elements that a mean is over. */

@@ -21,28 +21,55 @@ typedef struct follower {
 
 /* --- from dimensions to factors ----------------------------------------------------------------------------------- */
 
-/* The factors of dimension `d` of an argument that lies so. */
-static const char *project_dim(const follower *f, const axes_arg *x, int d, const axes_placed *p, factor_axes *to) {
+axes_cuts axes_cut(const axes_mesh *on, int64_t extent, const uint8_t *axes, int naxes) {
+    int64_t size[1 << AXES_MESH] = {extent}; /* of parts: each cut leaves two kinds of each */
+    int n = 1;
+    bool even = true;
+    for (int i = 0; i < naxes && extent >= 0; i++) {
+        int64_t by = on->extent[axes[i]];
+        for (int k = 0, had = n; k < had; k++) {
+            int64_t most = size[k] / by + (size[k] % by != 0), last = size[k] - (by - 1) * most;
+            if (size[k] % by && last <= 0) return AXES_CUT_EMPTY;
+            size[k] = most;
+            if (last == most) continue;
+            even = false;
+            size[n++] = last;
+        }
+    }
+    return even ? AXES_CUT_EVEN : AXES_CUT_UNEVEN;
+}
+
+int axes_factors(const axes_rule *r, const axes_mesh *on, const axes_arg *x, int d, const axes_placed *p,
+                 uint16_t *out_factors) {
     const axes_dim *dim = &x->dims[d];
     int at = 0;
-    int64_t left = dim->nfactors ? f->r->factors[dim->factors[0]].size : 1;
+    int64_t left = dim->nfactors ? r->factors[dim->factors[0]].size : 1;
     for (int i = 0; i < p->naxes[d]; i++) {
-        int axis = p->axes[d][i];
-        int64_t n = f->mesh->extent[axis];
-        while (left == 1 && at + 1 < dim->nfactors) left = f->r->factors[dim->factors[++at]].size;
-        if (at >= dim->nfactors) return "nothing may shard that dimension";
-        const axes_factor *factor = &f->r->factors[dim->factors[at]];
-        factor_axes *own = &to[dim->factors[at]];
-        bool even = left < 0 || left % n == 0,
-             fills = left > 0 && (left - 1) / (left / n + 1) >= n - 1; /* no part is empty */
-        if (factor->why) return factor->why;
-        if (!even && (!f->mesh->uneven || dim->nfactors > 1 || !fills)) return "its extent does not divide";
-        if (own->count == AXES_MESH) return "too many mesh axes";
-        own->axes[own->count++] = (uint8_t)axis;
-        own->uneven |= !even;
-        left = left < 0 ? left : even ? left / n : 1;
+        int64_t n = on->extent[p->axes[d][i]];
+        while (left == 1 && at + 1 < dim->nfactors) left = r->factors[dim->factors[++at]].size;
+        if (at >= dim->nfactors) return i;
+        out_factors[i] = dim->factors[at];
+        left = left < 0 ? left : left % n ? 0 : left / n; /* of parts that differ the next axis cuts each */
     }
-    return NULL;
+    return p->naxes[d];
+}
+
+/* The factors of dimension `d` of an argument that lies so. */
+static const char *project_dim(const follower *f, const axes_arg *x, int d, const axes_placed *p, factor_axes *to) {
+    uint16_t factors[AXES_MESH];
+    int n = axes_factors(f->r, f->mesh, x, d, p, factors);
+    for (int i = 0; i < n; i++) {
+        const axes_factor *factor = &f->r->factors[factors[i]];
+        factor_axes *own = &to[factors[i]];
+        if (factor->why) return factor->why;
+        if (own->count == AXES_MESH) return "too many mesh axes";
+        own->axes[own->count++] = p->axes[d][i];
+        axes_cuts cuts = axes_cut(f->mesh, factor->size, own->axes, own->count);
+        bool may_differ = f->mesh->uneven && x->dims[d].nfactors == 1;
+        if (cuts == AXES_CUT_EMPTY || (cuts == AXES_CUT_UNEVEN && !may_differ)) return "its extent does not divide";
+        own->uneven = cuts == AXES_CUT_UNEVEN;
+    }
+    return n < p->naxes[d] ? "nothing may shard that dimension" : NULL;
 }
 
 static const char *project(follower *f, size_t i) {

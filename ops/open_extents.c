@@ -1,4 +1,5 @@
 /* open_extents.c: see open_extents.h. What is declared with a number keeps it: inference fills in open extents only. */
+#include "dist_attr/dims.h"
 #include "ops/open_extents.h"
 
 static bool is_feedable(const weft_var *v) {
@@ -15,8 +16,7 @@ static bool is_open(const weft_var *v) {
 static int64_t count_parts(const weft_var *v, size_t d, const open_extents *e) {
     const placement *p = v->dist;
     if (!p || !p->mesh || p->ndim != (int)v->ndim) return d == 0 ? e->nranks : 1;
-    int64_t axis = p->dims_mapping[d];
-    return axis >= 0 && axis < p->mesh->ndim ? p->mesh->shape[axis] : 1;
+    return placement_parts(p, (int)d);
 }
 
 /* Parts may differ by one: the longest is taken. */

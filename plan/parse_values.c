@@ -1,4 +1,5 @@
 /* parse_values.c: the values of a plan's text: types, places in memory, what they are slices of. */
+#include "dist_attr/dims.h"
 #include "plan/text.h"
 
 enum { NAME, DTYPE, DIMS, SPACE, OFFSET, VIEW_OF, HEIGHT, ROWS, IS, DIST, NKEYS, MAX_VIEW_DEPTH = 16 };
@@ -76,20 +77,42 @@ static weft_status parse_partial(plan_reader *r, const yaml_node *node, placemen
     return NULL;
 }
 
+/* A mesh axis, -1, or a list of mesh axes. */
+static weft_status parse_dims_entry(plan_reader *r, const yaml_node *node, int64_t *out) {
+    bool is_list = node->kind == NODE_SEQUENCE;
+    *out = -1;
+    for (size_t i = 0; i < (is_list ? node->count : 1); i++) {
+        int64_t axis;
+        TRY(plan_read_int(r, is_list ? node->items[i] : node, "dims_mapping", is_list ? 0 : -1, MESH_MAX_NDIM - 1,
+                          &axis));
+        if (axis < 0) return NULL;
+        if ((*out = dim_add(*out, axis)) < 0)
+            return yaml_error(r->context, node, r->place, "dims_mapping: expected at most %d mesh axes", DIM_MAX_AXES);
+    }
+    return NULL;
+}
+
+static weft_status parse_dims_mapping(plan_reader *r, const yaml_node *node, placement *p) {
+    TRY(plan_read_sequence(r, node, "dims_mapping"));
+    if (node->count > WEFT_MAX_RANK) return yaml_error(r->context, node, r->place, "dims_mapping: too many axes");
+    int64_t *entries = ARENA_ARRAY(&r->program->arena, int64_t, node->count + 1);
+    if (!entries) return base_out_of_memory();
+    for (size_t i = 0; i < node->count; i++) TRY(parse_dims_entry(r, node->items[i], &entries[i]));
+    p->ndim = (int)node->count;
+    p->dims_mapping = entries;
+    return NULL;
+}
+
 static weft_status parse_dist(plan_reader *r, const yaml_node *node, plan_value *v) {
     plan_key keys[] = {{"mesh", true, NULL}, {"dims_mapping", true, NULL}, {"partial", false, NULL}};
-    int64_t index, *mapping;
-    size_t ndim;
+    int64_t index;
     if (!node) return NULL;
     TRY(plan_read_keys(r, node, keys, 3));
     placement *p = ARENA_NEW(&r->plan->arena, placement);
     if (!p) return base_out_of_memory();
     TRY(plan_read_int(r, keys[0].node, "mesh", 0, (int64_t)r->nmeshes - 1, &index));
-    TRY(plan_read_ints(r, keys[1].node, "dims_mapping", -1, 31, &ndim, &mapping));
-    if (ndim > WEFT_MAX_RANK) return yaml_error(r->context, node, r->place, "dims_mapping: too many axes");
+    TRY(parse_dims_mapping(r, keys[1].node, p));
     p->mesh = r->meshes[index];
-    p->ndim = (int)ndim;
-    p->dims_mapping = mapping;
     TRY(parse_partial(r, keys[2].node, p));
     v->dist = p;
     return NULL;

@@ -2,6 +2,7 @@
  * that an executor needs is in it, and nothing that depends on addresses or hash order. */
 #include <stdlib.h>
 
+#include "dist_attr/dims.h"
 #include "plan/text.h"
 
 const plan_flag plan_flags[PLAN_NFLAGS] = {
@@ -132,7 +133,7 @@ static void put_dist(const printer *p, const placement *dist) {
     const numbered_mesh *m = dist && dist->mesh ? find_mesh(p, dist->mesh) : NULL;
     if (!m) return;
     buffer_format(p->out, ", dist: {mesh: %lld, dims_mapping: ", (long long)m->printed);
-    put_ints(p->out, dist->dims_mapping, (size_t)dist->ndim);
+    dims_mapping_print(p->out, dist->dims_mapping, (size_t)dist->ndim);
     bool any = false;
     for (int axis = 0; axis < 32; axis++) {
         if (!(dist->partial_axes >> axis & 1)) continue;

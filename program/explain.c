@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "dist_attr/dims.h"
 #include "program/ir.h"
 
 static void put_axis(buffer *out, const mesh *m, int64_t axis) {
@@ -21,10 +22,13 @@ static void put_placement(buffer *out, const placement *p) {
     buffer_text(out, "[");
     for (int d = 0; d < p->ndim; d++) {
         buffer_text(out, d ? ", " : "");
-        if (p->dims_mapping[d] < 0)
-            buffer_text(out, "-");
-        else
-            put_axis(out, p->mesh, p->dims_mapping[d]);
+        int n = dim_naxes(p->dims_mapping[d]);
+        buffer_text(out, !n ? "-" : n > 1 ? "(" : "");
+        for (int i = 0; i < n; i++) {
+            buffer_text(out, i ? ", " : "");
+            put_axis(out, p->mesh, dim_axis(p->dims_mapping[d], i));
+        }
+        buffer_text(out, n > 1 ? ")" : "");
     }
     buffer_text(out, "]");
     for (int i = 0; i < p->mesh->ndim; i++) {
@@ -107,11 +111,11 @@ weft_status weft_var_placement_explain(const weft_var *var, char **out_bytes, si
     bool any = false;
     status = put_chosen(&out, var, &any);
     if (any) p = NULL; /* it has no annotation behind it */
-    for (int d = 0; p && p->mesh && d < p->ndim && !status; d++) {
-        if (p->dims_mapping[d] < 0) continue;
-        any = true;
-        status = explain_axis(&out, var, p->dims_mapping[d]);
-    }
+    for (int d = 0; p && p->mesh && d < p->ndim; d++)
+        for (int i = 0; i < dim_naxes(p->dims_mapping[d]) && !status; i++) {
+            any = true;
+            status = explain_axis(&out, var, dim_axis(p->dims_mapping[d], i));
+        }
     if (!any) buffer_text(&out, "  no annotation reaches it\n");
     if (!status) return give(&out, out_bytes, out_nbytes);
     buffer_fini(&out);

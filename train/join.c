@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "dist_attr/dims.h"
 #include "train/gather.h"
 
 /* Something that does not work out on one rank, for all to report. */
@@ -144,16 +145,24 @@ static weft_status put_one(join *j, int rank, const char *n) {
     return NULL;
 }
 
-/* The whole extent of dimension d, which mesh axis `axis` shards: those of the ranks along it together. -1: some of them
- * have no part. */
-static int64_t whole_extent(const join *j, const mesh *m, const int64_t *coordinates, int axis, int d) {
-    int64_t first = 0, stride = 1, sum = 0;
-    for (int i = m->ndim - 1, n = 1; i >= 0; n *= (int)m->shape[i--]) {
-        if (i == axis) stride = n;
-        first += i == axis ? 0 : coordinates[i] * n;
+/* The rank that differs from the one at `coordinates` along the axes of `entry`: number `part` of those. */
+static int64_t rank_of_part(const mesh *m, const int64_t *coordinates, int64_t entry, int64_t part) {
+    int64_t at[MESH_MAX_NDIM], number = 0;
+    memcpy(at, coordinates, (size_t)m->ndim * sizeof *at);
+    for (int k = dim_naxes(entry); k-- > 0;) {
+        at[dim_axis(entry, k)] = part % m->shape[dim_axis(entry, k)];
+        part /= m->shape[dim_axis(entry, k)];
     }
-    for (int64_t c = 0; c < m->shape[axis]; c++) {
-        int64_t rank = m->ids[first + c * stride];
+    for (int i = 0; i < m->ndim; i++) number = number * m->shape[i] + at[i];
+    return m->ids[number];
+}
+
+/* The whole extent of dimension d, which is sharded: those of the ranks along its mesh axes together. -1: some of them
+ * have no part. */
+static int64_t whole_extent(const join *j, const placement *dist, const int64_t *coordinates, int d) {
+    int64_t sum = 0;
+    for (int64_t part = 0; part < placement_parts(dist, d); part++) {
+        int64_t rank = rank_of_part(dist->mesh, coordinates, dist->dims_mapping[d], part);
         if (rank >= j->t->nranks || !j->all[rank].found || d >= j->all[rank].ndim) return -1;
         sum += j->all[rank].dims[d];
     }
@@ -165,16 +174,15 @@ static void find_place(const join *j, int i, const holding *like, place *out) {
     const rank_state *rank = own(j, i);
     int32_t value = j->values[i];
     const placement *dist = value >= 0 ? dist_of(rank, value) : NULL;
-    int64_t coordinates[32];
+    int64_t coordinates[MESH_MAX_NDIM];
     *out = (place){.part = {.ndim = like->ndim}};
-    if (!dist || dist->mesh->ndim > 32 || !mesh_coordinates(dist->mesh, rank->rank, coordinates)) return;
+    if (!dist || dist->mesh->ndim > MESH_MAX_NDIM || !mesh_coordinates(dist->mesh, rank->rank, coordinates)) return;
     slice *part = &out->part;
     const tensor *from = &rank->values[value];
     out->found = true;
     memcpy(part->whole, like->whole, sizeof part->whole);
     for (int d = 0; d < like->ndim; d++) {
-        int64_t axis = dist->dims_mapping[d];
-        int64_t together = axis < 0 ? -1 : whole_extent(j, dist->mesh, coordinates, (int)axis, d);
+        int64_t together = dist->dims_mapping[d] < 0 ? -1 : whole_extent(j, dist, coordinates, d);
         if (together >= 0) part->whole[d] = together;
     }
     keep_fault(&out->fault,

@@ -18,12 +18,20 @@ typedef struct weft_mesh {
     const char *const *names; /* of the axes; NULL: they have none */
 } weft_mesh;
 
+/* An entry of a dims_mapping: the mesh axes that shard one axis of a tensor. The first cuts it, the next one each of
+ * these parts, and so on. -1: none; one axis: its number; several: what weft_dims_entry gives for them. Equal lists are
+ * equal numbers. A list of more than WEFT_DIM_MAX_AXES, or of what is no axis, gives -2, which no placement may have. */
+enum { WEFT_DIM_MAX_AXES = 10 };
+int64_t weft_dims_entry(size_t naxes, const int64_t *axes);
+/* Gives at most WEFT_DIM_MAX_AXES axes; returns how many. */
+size_t weft_dims_axes(int64_t entry, int64_t *out_axes);
+
 /* How a tensor lies on a mesh. Along a mesh axis it is sharded, or partial (ranks hold addends, or what `reduce` says,
  * of the value), or replicated. */
 typedef struct weft_placement {
     weft_mesh mesh;
     size_t ndim;                        /* of the tensor */
-    const int64_t *dims_mapping;        /* by axis of the tensor: the mesh axis that shards it, or -1 */
+    const int64_t *dims_mapping;        /* by axis of the tensor: an entry as above */
     uint32_t partial_axes;              /* bit i: partial over mesh axis i, */
     uint8_t reduce[WEFT_MESH_MAX_NDIM]; /* by mesh axis: with this weft_reduce */
 } weft_placement;

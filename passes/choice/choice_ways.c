@@ -1,5 +1,5 @@
 /* choice_ways.c: the ways of an op: each mesh axis shards one of its factors, or none, or sums pass through it along
- * the axis. */
+ * the axis. Axes that shard one factor together do so in the order of the mesh. */
 #include "passes/choice/choice.h"
 
 #include "program/grow.h"
@@ -44,23 +44,24 @@ static bool place_input(const finder *f, size_t i, axes_placed *need) {
     const spmd_op *op = f->op->example;
     const axes_arg *x = &op->kind->rule.in[i];
     const spmd_var *v = spmd_var_of(f->c->plan, op->in[i]);
+    static const uint8_t in_order[AXES_MESH] = {0, 1, 2, 3};
+    const spmd_mesh *m = &f->c->plan->mesh;
+    int factors[AXES_MESH];
     *need = (axes_placed){.naxes = {0}};
     if (!v || x->any || x->ndim < 0 || v->whole.ndim != x->ndim) return true;
-    for (int a = 0; a < f->c->plan->mesh.axes.naxes; a++) {
+    for (int a = 0; a < m->axes.naxes; a++) {
         const item *it = &f->items[f->chosen[a]];
-        for (int d = 0; d < x->ndim && it->factor >= 0; d++) {
-            if (spmd_lead(&op->kind->rule, x, d) != it->factor) continue;
-            if (need->naxes[d] || !spmd_fills(&f->c->plan->mesh, a, v->whole.dims[d])) return false;
-            placed_shard(need, d, a);
-        }
+        factors[a] = it->factor;
         if (it->reduce && op->kind->reads[i] && (x->in_group >> it->group & 1)) need->partial[a] = it->reduce;
+    }
+    for (int d = 0; d < x->ndim; d++) {
+        spmd_place_dim(&op->kind->rule, &m->axes, x, d, factors, in_order, need);
+        if (placed_fitting(m, need, d, v->whole.dims[d]) < need->naxes[d]) return false;
     }
     return true;
 }
 
-static bool is_possible(const finder *f, const axes_placed *made, const spmd_var *v) {
-    for (int d = 0; d < v->whole.ndim; d++)
-        if (made->naxes[d] > 1) return false;
+static bool is_possible(const finder *f, const axes_placed *made) {
     for (int a = 0; a < f->c->plan->mesh.axes.naxes; a++)
         if (made->partial[a] > 1 + WEFT_REDUCE_AVG) return false;
     return true;
@@ -95,7 +96,7 @@ static weft_status try_way(finder *f) {
     if (axes_follow(r, &m->axes, f->in, f->out)) return NULL;
     for (size_t o = 0; o < r->nout; o++) {
         const spmd_var *v = spmd_var_of(f->c->plan, op->out[o]);
-        if (v && !is_possible(f, &f->out[o], v)) return NULL;
+        if (v && !is_possible(f, &f->out[o])) return NULL;
     }
     if (!spmd_form_fits(f->c->plan, op, f->in, f->out)) return NULL;
     for (size_t k = 0; k < f->op->nways; k++) { /* another factor may come to the same */

@@ -26,6 +26,7 @@ bool placed_same_dims(const axes_placed *a, const axes_placed *b, int32_t ndim);
 bool placed_is_partial(const axes_placed *p, int naxes);
 uint32_t placed_partial(const axes_placed *p, int naxes);        /* axes, as bits */
 int placed_dim_of(const axes_placed *p, int32_t ndim, int axis); /* that the axis shards; -1: none */
+uint32_t placed_dim_axes(const axes_placed *p, int dim);             /* that shard the dimension, as bits */
 /* What is left where nothing is partial. */
 axes_placed placed_whole_sums(const axes_placed *p);
 void placed_shard(axes_placed *p, int dim, int axis);
@@ -34,9 +35,9 @@ void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole
 /* Extents of the largest part: the same for all ranks. Bytes are of that. */
 void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole);
-/* Whether each rank along the axis has some of an extent, in parts of ceil(extent / ranks). */
-bool spmd_fills(const spmd_mesh *m, int axis, int64_t extent);
-/* "[dp, -], partial sum over mp". */
+/* How many of the axes that shard dimension `d`, from the major one on, leave each rank some of an extent. */
+int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent);
+/* "[dp, (tp, mp), -], partial sum over pp". */
 const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room);
 /* Between those and the placements of programs. */
 axes_placed placed_of(const spmd_mesh *m, const placement *p);
@@ -185,6 +186,10 @@ WEFT_MUST_USE weft_status spmd_kinds_init(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_read_op(spmd_plan *plan, weft_op *op, spmd_op *out);
 /* The factor that decides how a dimension may be sharded: the first that is not of extent 1; -1: none. */
 int spmd_lead(const axes_rule *r, const axes_arg *x, int d);
+/* Shards dimension `d` of an argument by the axes whose chosen factor it has; `order`: all axes, the major ones first.
+ * A factor is cut only where those before it are in parts of one element. */
+void spmd_place_dim(const axes_rule *r, const axes_mesh *on, const axes_arg *x, int d, const int *chosen,
+                    const uint8_t *order, axes_placed *need);
 static inline spmd_var *spmd_var_of(const spmd_plan *plan, const weft_var *v) {
     return v && v->id < plan->nvars && plan->vars[v->id].counts ? &plan->vars[v->id] : NULL;
 }

@@ -5,7 +5,7 @@
  * sends to bring inputs there, and outputs from there to where they are wanted. */
 #include "passes/spmd/spmd.h"
 
-enum { NOTHING = -1, PASS_ON = -2, MOST_OPTIONS = 8 };
+enum { NOTHING = -1, PASS_ON = -2, MOST_OPTIONS = 8, MOST_ORDERS = 4 };
 
 typedef struct options {
     int items[MOST_OPTIONS];
@@ -18,6 +18,9 @@ typedef struct chooser {
     spmd_op *op;
     options by_axis[AXES_MESH];
     int chosen[AXES_MESH];
+    uint8_t orders[MOST_ORDERS][AXES_MESH]; /* in which axes may shard one dimension together */
+    int norders;
+    const uint8_t *order;     /* that is tried */
     axes_placed *in, *out;    /* being tried */
     bool gathered[AXES_MESH]; /* all inputs are whole along it, since somebody gathered one of them */
     double best, best_work;
@@ -32,10 +35,27 @@ static void add_option(options *o, int item) {
 
 /* --- what arguments ask for --------------------------------------------------------------------------------------- */
 
+/* All axes, those of a list in its order and the others behind them. */
+static void add_order(chooser *c, const uint8_t *list, int n) {
+    uint8_t *made = c->orders[c->norders];
+    int count = n, naxes = c->plan->mesh.axes.naxes;
+    if (c->norders == MOST_ORDERS) return;
+    if (n) memcpy(made, list, (size_t)n);
+    for (int a = 0; a < naxes; a++)
+        if (!n || !memchr(list, a, (size_t)n)) made[count++] = (uint8_t)a;
+    for (int i = 0; i < c->norders; i++)
+        if (memcmp(c->orders[i], made, (size_t)naxes) == 0) return;
+    c->norders++;
+}
+
 static void ask_dims(chooser *c, const axes_arg *x, const axes_placed *p) {
+    const axes_rule *r = &c->op->kind->rule;
     for (int d = 0; d < x->ndim; d++) {
-        int lead = p->naxes[d] ? spmd_lead(&c->op->kind->rule, x, d) : -1;
-        if (lead >= 0 && !c->op->kind->rule.factors[lead].why) add_option(&c->by_axis[p->axes[d][0]], lead);
+        uint16_t factors[AXES_MESH];
+        int n = axes_factors(r, &c->plan->mesh.axes, x, d, p, factors);
+        for (int i = 0; i < n; i++)
+            if (!r->factors[factors[i]].why) add_option(&c->by_axis[p->axes[d][i]], factors[i]);
+        if (n > 1) add_order(c, p->axes[d], n);
     }
 }
 
@@ -85,16 +105,9 @@ static void place_input(const chooser *c, size_t i, axes_placed *need) {
         if (versions) *need = versions->placed;
         return;
     }
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        for (int d = 0; d < x->ndim && c->chosen[a] >= 0; d++)
-            if (spmd_lead(&c->op->kind->rule, x, d) == c->chosen[a]) placed_shard(need, d, a);
+    for (int d = 0; d < x->ndim; d++)
+        spmd_place_dim(&c->op->kind->rule, &c->plan->mesh.axes, x, d, c->chosen, c->order, need);
     keep_partial(c, i, versions, need);
-}
-
-static bool is_simple(const axes_placed *p, int32_t ndim) {
-    for (int d = 0; d < ndim; d++)
-        if (p->naxes[d] > 1) return false;
-    return true;
 }
 
 /* What no collective can sum up. */
@@ -109,7 +122,6 @@ static bool price_inputs(const chooser *c, double *sent) {
     for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
         if (!v || c->op->kind->rule.in[i].any) continue;
-        if (!is_simple(&c->in[i], v->whole.ndim)) return false;
         bool again = false; /* an argument that is there twice is brought there once */
         for (size_t k = 0; k < i && !again; k++)
             again = c->op->in[k] == c->op->in[i] &&
@@ -127,7 +139,7 @@ static bool price_outputs(const chooser *c, double *sent, double *work) {
     for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
         if (!v) continue;
-        if (!is_simple(&c->out[o], v->whole.ndim) || !is_summable(&c->out[o], m->axes.naxes)) return false;
+        if (!is_summable(&c->out[o], m->axes.naxes)) return false;
         axes_placed to = v->nreaders || v->is_kept ? v->want : placed_whole_sums(&c->out[o]);
         if (!spmd_find_path(m, &v->whole, &c->out[o], &to, &path)) return false;
         *sent += path.sent;
@@ -160,9 +172,21 @@ static void try_way(chooser *c) {
         op->choice.is_special |= op->kind->special != SIZE_MAX && c->chosen[a] == (int)op->kind->special;
 }
 
+/* Whether two axes shard one factor, so that their order matters. */
+static bool is_shared(const chooser *c) {
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        for (int b = 0; b < a; b++)
+            if (c->chosen[a] >= 0 && c->chosen[a] == c->chosen[b]) return true;
+    return false;
+}
+
 static void try_all(chooser *c, int axis) {
     if (axis == c->plan->mesh.axes.naxes) {
-        try_way(c);
+        int norders = is_shared(c) ? c->norders : 1;
+        for (int i = 0; i < norders; i++) {
+            c->order = c->orders[i];
+            try_way(c);
+        }
         return;
     }
     for (int i = 0; i < c->by_axis[axis].count; i++) {
@@ -192,14 +216,30 @@ static bool is_there_whole(const chooser *c, int axis, bool *out_gathered) {
     return true;
 }
 
-/* Where nothing or several things are asked for, or inputs need not be moved for it, none of them may be cheapest. */
+/* Whether another axis is asked to shard the same factor. */
+static bool is_asked_twice(const chooser *c, int axis) {
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
+        for (int i = 0; i < c->by_axis[a].count && a != axis; i++)
+            for (int k = 0; k < c->by_axis[axis].count; k++)
+                if (c->by_axis[a].items[i] >= 0 && c->by_axis[a].items[i] == c->by_axis[axis].items[k]) return true;
+    return false;
+}
+
+/* Where nothing or several things are asked for, or inputs need not be moved for it, none of them may be cheapest.
+ * Axes that are to shard one factor together may do so in one order or the other. */
 static void complete(chooser *c, bool always) {
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
-        bool whole = is_there_whole(c, a, &c->gathered[a]);
+    const spmd_mesh *m = &c->plan->mesh;
+    uint8_t turned[AXES_MESH];
+    bool together = false;
+    for (int a = 0; a < m->axes.naxes; a++) {
+        bool whole = is_there_whole(c, a, &c->gathered[a]), twice = is_asked_twice(c, a);
         c->gathered[a] &= whole;
-        if (always || whole || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
+        together |= twice;
+        turned[a] = (uint8_t)(m->axes.naxes - 1 - a);
+        if (always || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
             add_option(&c->by_axis[a], NOTHING);
     }
+    if (together) add_order(c, turned, m->axes.naxes);
 }
 
 /* An output of a graph lies as it does, but is no sum that is still to be made. */
@@ -236,6 +276,7 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
     if (is_known) return NULL;
     c.in = plan->tried_in;
     c.out = plan->tried_out;
+    add_order(&c, NULL, 0);
     ask(&c);
     complete(&c, false);
     try_all(&c, 0);
@@ -274,10 +315,12 @@ axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_va
     bool leaf = v->nreaders == 0, single = shape_numel(&v->whole) == 1;
     bool keeps = leaf ? backward : !(single && !backward) && v->nreaders == 1 && v->ngiven == 1;
     if (keeps) return to;
-    for (int a = 0; a < naxes; a++) {
-        int d = made->partial[a] ? placed_dim_of(&v->want, v->whole.ndim, a) : -1;
-        if (d >= 0 && !to.naxes[d]) placed_shard(&to, d, a);
-        to.partial[a] = 0;
-    }
+    for (int d = 0; d < v->whole.ndim; d++) /* what is there goes on as it is wanted */
+        for (int i = 0; i < v->want.naxes[d]; i++) {
+            int axis = v->want.axes[d][i];
+            if (i < to.naxes[d] ? to.axes[d][i] != axis : !made->partial[axis]) break;
+            if (i == to.naxes[d]) placed_shard(&to, d, axis);
+        }
+    memset(to.partial, 0, sizeof to.partial);
     return to;
 }

@@ -16,9 +16,23 @@ int spmd_lead(const axes_rule *r, const axes_arg *x, int d) {
     return -1;
 }
 
+void spmd_place_dim(const axes_rule *r, const axes_mesh *on, const axes_arg *x, int d, const int *chosen,
+                    const uint8_t *order, axes_placed *need) {
+    for (int k = 0; k < x->dims[d].nfactors; k++) {
+        int64_t left = r->factors[x->dims[d].factors[k]].size;
+        for (int i = 0; i < on->naxes; i++) {
+            if (chosen[order[i]] != x->dims[d].factors[k]) continue;
+            placed_shard(need, d, order[i]);
+            left = left < 0 ? left : left / on->extent[order[i]];
+        }
+        if (left != 1) return;
+    }
+}
+
+/* The mesh axes that shard a factor, major first. */
 typedef struct claim {
-    uint8_t axis; /* 1 + the mesh axis; 0: none */
-    uint32_t var; /* whose placement says so */
+    uint8_t count, axes[AXES_MESH];
+    uint32_t var[AXES_MESH]; /* whose placement says so */
 } claim;
 
 typedef struct follower {
@@ -29,23 +43,28 @@ typedef struct follower {
     uint64_t nchanges;
 } follower;
 
-static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, weft_var *var, bool fixed) {
-    const spmd_var *v = spmd_var_of(f->plan, var);
-    if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
-    for (int d = 0; d < x->ndim; d++) {
-        int lead = v->want.naxes[d] ? spmd_lead(&op->kind->rule, x, d) : -1;
-        if (lead < 0 || op->kind->rule.factors[lead].why || f->claims[lead].axis) continue;
-        f->claims[lead] = (claim){(uint8_t)(1 + v->want.axes[d][0]), v->var->id};
+/* A longer list of a factor goes on where the shorter one ends; of others the first counts. */
+static void claim_dim(follower *f, const spmd_op *op, const axes_arg *x, int d, const spmd_var *v) {
+    uint16_t factors[AXES_MESH];
+    uint8_t at[AXES_MESH]; /* which axis of its factor */
+    int n = axes_factors(&op->kind->rule, &f->plan->mesh.axes, x, d, &v->want, factors);
+    for (int i = 0; i < n; i++) {
+        claim *c = &f->claims[factors[i]];
+        at[i] = i && factors[i] == factors[i - 1] ? (uint8_t)(at[i - 1] + 1) : 0;
+        if (op->kind->rule.factors[factors[i]].why) return;
+        if (at[i] < c->count && c->axes[at[i]] != v->want.axes[d][i]) return;
+        if (at[i] < c->count) continue;
+        c->axes[at[i]] = v->want.axes[d][i];
+        c->var[at[i]] = v->var->id;
+        c->count = (uint8_t)(at[i] + 1);
     }
 }
 
-/* Parts may differ where the factor is the dimension. */
-static bool may_take(const follower *f, const spmd_op *op, const spmd_var *v, int d, int lead, int axis) {
-    int64_t n = f->plan->mesh.axes.extent[axis], size = op->kind->rule.factors[lead].size, extent = v->whole.dims[d];
-    if (v->is_fixed || v->is_pinned || v->want.naxes[d]) return false;
-    if (size >= 0 && size % n && (size != extent || !spmd_fills(&f->plan->mesh, axis, size))) return false;
-    if (extent >= 0 && extent % n && size != extent) return false;
-    return placed_dim_of(&v->want, v->whole.ndim, axis) < 0;
+static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, weft_var *var, bool fixed) {
+    const spmd_var *v = spmd_var_of(f->plan, var);
+    if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
+    for (int d = 0; d < x->ndim; d++)
+        if (v->want.naxes[d]) claim_dim(f, op, x, d, v);
 }
 
 static void call_for(follower *f, const weft_var *v) {
@@ -55,20 +74,46 @@ static void call_for(follower *f, const weft_var *v) {
     }
 }
 
-static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
-    const spmd_op *op = &f->plan->ops[number];
-    spmd_var *v = spmd_var_of(f->plan, var);
-    if (!v || x->any || v->whole.ndim != x->ndim) return;
-    for (int d = 0; d < x->ndim; d++) {
-        int lead = spmd_lead(&op->kind->rule, x, d);
-        if (lead < 0 || !f->claims[lead].axis) continue;
-        int axis = f->claims[lead].axis - 1;
-        if (!may_take(f, op, v, d, lead, axis)) continue;
-        placed_shard(&v->want, d, axis);
-        v->origin[axis] = (spmd_origin){(uint32_t)(1 + number), f->claims[lead].var};
-        f->nchanges++;
-        call_for(f, v->var);
+/* Whether the factor may be cut by the first `n` axes of its claim in a dimension of that extent, of which `before`
+ * parts are made by factors before. Parts may differ where the factor is the dimension. */
+static bool may_cut(const follower *f, const claim *c, int n, int64_t size, int64_t extent, int64_t before) {
+    axes_cuts cuts = axes_cut(&f->plan->mesh.axes, size, c->axes, n);
+    if (cuts == AXES_CUT_UNEVEN) return size == extent;
+    int64_t parts = before;
+    for (int i = 0; i < n; i++) parts *= f->plan->mesh.axes.extent[c->axes[i]];
+    return cuts == AXES_CUT_EVEN && (extent < 0 || extent % parts == 0 || size == extent);
+}
+
+/* The claims of the dimension's factors, one after another as long as each is used up, where they go on from what the
+ * dimension has. */
+static void give_dim(follower *f, size_t number, const axes_arg *x, int d, spmd_var *v) {
+    const axes_rule *r = &f->plan->ops[number].kind->rule;
+    int64_t parts = 1;
+    int at = 0;
+    for (int k = 0; k < x->dims[d].nfactors; k++) {
+        const claim *c = &f->claims[x->dims[d].factors[k]];
+        int64_t left = r->factors[x->dims[d].factors[k]].size, before = parts, size = left;
+        for (int i = 0; i < c->count; i++, at++) {
+            int axis = c->axes[i];
+            if (at < v->want.naxes[d] && v->want.axes[d][at] != axis) return;
+            if (!may_cut(f, c, i + 1, size, v->whole.dims[d], before)) return;
+            parts *= f->plan->mesh.axes.extent[axis];
+            left = left < 0 ? left : left / f->plan->mesh.axes.extent[axis];
+            if (at < v->want.naxes[d]) continue;
+            if (placed_dim_of(&v->want, v->whole.ndim, axis) >= 0) return;
+            placed_shard(&v->want, d, axis);
+            v->origin[axis] = (spmd_origin){(uint32_t)(1 + number), c->var[i]};
+            f->nchanges++;
+            call_for(f, v->var);
+        }
+        if (left != 1) return;
     }
+}
+
+static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
+    spmd_var *v = spmd_var_of(f->plan, var);
+    if (!v || x->any || v->whole.ndim != x->ndim || v->is_fixed || v->is_pinned) return;
+    for (int d = 0; d < x->ndim; d++) give_dim(f, number, x, d, v);
 }
 
 static void follow_op(follower *f, size_t number) {
@@ -123,9 +168,8 @@ static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json
     const char *before = "{\"placed_by\":{";
     char axis[16];
     json->nbytes = 0;
-    for (int d = 0; d < v->whole.ndim; d++) {
-        int a = v->want.naxes[d] ? v->want.axes[d][0] : -1;
-        if (a < 0 || !v->origin[a].op) continue;
+    for (int a = 0; a < plan->mesh.axes.naxes; a++) {
+        if (placed_dim_of(&v->want, v->whole.ndim, a) < 0 || !v->origin[a].op) continue;
         const weft_op *by = plan->ops[v->origin[a].op - 1].op;
         const name *from = program_var(plan->program, v->origin[a].var)->name;
         const char *named = plan->mesh.mesh->names ? plan->mesh.mesh->names[a] : axis;

@@ -64,48 +64,51 @@ void spmd_find_form(const weft_op *op, spmd_kind *kind) {
         for (size_t o = row->form != FORM_BATCH; o < r->nout; o++) r->out[o].reduce = AXES_NONE;
 }
 
-static uint32_t dim_axes(const axes_placed *p, int d) {
-    uint32_t axes = 0;
-    for (int i = 0; i < p->naxes[d]; i++) axes |= UINT32_C(1) << p->axes[d][i];
-    return axes;
-}
-
 uint32_t spmd_form_ring(const spmd_op *op) {
-    return op->choice.is_special && op->kind->form == FORM_BATCH ? dim_axes(&op->choice.in[0], 0) : 0;
+    return op->choice.is_special && op->kind->form == FORM_BATCH ? placed_dim_axes(&op->choice.in[0], 0) : 0;
 }
 
-/* The mesh axis that shards the factor. */
-static int special_axis(const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+/* How the argument lies that has the factor; *out_dim: the dimension of it. */
+static const axes_placed *special_arg(const spmd_op *op, const axes_placed *in, const axes_placed *out, int *out_dim) {
     const form_row *row = form_of(op->op);
-    const axes_arg *x = arg_of(&op->kind->rule, row);
-    const axes_placed *p = row->of_output ? &out[0] : &in[row->input];
-    int d = row->first_dim ? 0 : x->ndim - 1;
-    return p->naxes[d] ? p->axes[d][0] : -1;
+    *out_dim = row->first_dim ? 0 : arg_of(&op->kind->rule, row)->ndim - 1;
+    return row->of_output ? &out[0] : &in[row->input];
+}
+
+/* The mesh axes that shard the factor. */
+static uint32_t special_axes(const spmd_op *op, const axes_placed *in, const axes_placed *out) {
+    int d;
+    const axes_placed *p = special_arg(op, in, out, &d);
+    return placed_dim_axes(p, d);
 }
 
 /* Sums in double: of elements, then of squares; of a gradient both at once. */
 static double sent_of_batch(const spmd_plan *plan, const spmd_op *op, const axes_placed *in) {
     const axes_arg *x = &op->kind->rule.in[0];
     bool last = x->ndim == 2 || strcmp(attr_string(op->op, "data_layout", "NCHW"), "NHWC") == 0;
-    double w = (double)spmd_extent(&plan->mesh, dim_axes(&in[0], 0));
+    double w = (double)spmd_extent(&plan->mesh, placed_dim_axes(&in[0], 0));
     return 2 * (w - 1) / w * (double)(2 * x->extents[last ? x->ndim - 1 : 1] + 1) * sizeof(double);
 }
 
 double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
     if (op->kind->form == FORM_BATCH) return sent_of_batch(plan, op, in);
     if ((op->kind->form != FORM_CLASSES && op->kind->form != FORM_MEAN) || op->kind->rule.nout < 2) return 0;
-    int axis = special_axis(op, in, out);
+    uint32_t axes = special_axes(op, in, out);
     const spmd_var *loss = spmd_var_of(plan, op->out[1]);
-    if (axis < 0 || !loss) return 0;
-    double w = (double)plan->mesh.axes.extent[axis];
+    if (!axes || !loss) return 0;
+    double w = (double)spmd_extent(&plan->mesh, axes);
     return (op->kind->form == FORM_MEAN ? 4 : 6) * (w - 1) / w *
            (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
 }
 
-/* Ranks take it that all have as many classes. */
+/* Ranks take it that all have as many classes, in the order of their ring. */
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
-    int axis = op->kind->form == FORM_CLASSES ? special_axis(op, in, out) : -1;
-    return axis < 0 || op->kind->rule.factors[op->kind->special].size % plan->mesh.axes.extent[axis] == 0;
+    int d;
+    if (op->kind->form != FORM_CLASSES) return true;
+    const axes_placed *p = special_arg(op, in, out, &d);
+    for (int i = 1; i < p->naxes[d]; i++)
+        if (p->axes[d][i] < p->axes[d][i - 1]) return false;
+    return op->kind->rule.factors[op->kind->special].size % spmd_extent(&plan->mesh, placed_dim_axes(p, d)) == 0;
 }
 
 static weft_status copy_attr(const weft_op *from, weft_op *to, const char *attr) {
@@ -141,16 +144,17 @@ static void take_uses(spmd_op *op, const op_schema *schema, bool output) {
 
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
     if (op->kind->form != FORM_SHARES || i != 0) return 1;
-    return plan->mesh.axes.extent[special_axis(op, op->choice.in, op->choice.out)];
+    return spmd_extent(&plan->mesh, special_axes(op, op->choice.in, op->choice.out));
 }
 
 /* The sum over ranks of an output, which the op leaves in another var. `into` NULL: a new one. */
-static weft_status sum_output(spmd_emitter *e, spmd_op *op, size_t o, int axis, weft_var *into, weft_var **out) {
+static weft_status sum_output(spmd_emitter *e, spmd_op *op, size_t o, uint32_t axes, weft_var *into, weft_var **out) {
     const spmd_var *v = spmd_var_of(e->plan, op->out[o]);
     axes_placed parts = {.naxes = {0}}, sum = parts;
     spmd_path path;
     weft_var *part;
-    parts.partial[axis] = 1 + WEFT_REDUCE_SUM;
+    for (int a = 0; a < AXES_MESH; a++)
+        if (axes >> a & 1) parts.partial[a] = 1 + WEFT_REDUCE_SUM;
     TRY(spmd_new_var(e->plan, v, &parts, &part));
     spmd_set_arg(op->op, op->out_use[o], part);
     if (!spmd_find_path(&e->plan->mesh, &v->whole, &parts, &sum, &path)) return base_out_of_memory();
@@ -158,14 +162,14 @@ static weft_status sum_output(spmd_emitter *e, spmd_op *op, size_t o, int axis, 
 }
 
 /* Sums of losses and of weights, over ranks; then the one by the other. */
-static weft_status take_mean(spmd_emitter *e, spmd_op *op, int axis) {
+static weft_status take_mean(spmd_emitter *e, spmd_op *op, uint32_t axes) {
     enum { SUM = 2 }; /* ATen's reduction */
     weft_var *losses, *weights;
     weft_op *divide;
     e->before = op->op->next;
     TRY(weft_op_set_attr_int(op->op, "reduction", SUM));
-    TRY(sum_output(e, op, 0, axis, NULL, &losses));
-    TRY(sum_output(e, op, 1, axis, op->out[1], &weights));
+    TRY(sum_output(e, op, 0, axes, NULL, &losses));
+    TRY(sum_output(e, op, 1, axes, op->out[1], &weights));
     TRY(weft_op_create(e->plan->program, "elementwise_div", &divide));
     TRY(weft_op_add_input(divide, "X", losses));
     TRY(weft_op_add_input(divide, "Y", weights));
@@ -176,17 +180,18 @@ static weft_status take_mean(spmd_emitter *e, spmd_op *op, int axis) {
 
 uint32_t spmd_form_axes(const spmd_op *op) {
     bool has_places = op->kind->form == FORM_CLASSES || op->kind->form == FORM_ROWS;
-    if (!op->choice.is_special || !has_places) return 0;
-    return UINT32_C(1) << special_axis(op, op->choice.in, op->choice.out);
+    return op->choice.is_special && has_places ? special_axes(op, op->choice.in, op->choice.out) : 0;
 }
 
 weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made) {
     const spmd_mesh *m = &e->plan->mesh;
-    int axis = __builtin_ctz(spmd_form_axes(op));
-    int64_t at = m->at[axis], n = m->axes.extent[axis];
+    const form_row *row = form_of(made);
+    const axes_arg *x = arg_of(&op->kind->rule, row);
+    const axes_placed *p = row->of_output ? &op->choice.out[0] : &op->choice.in[row->input];
+    int64_t at = spmd_part(m, spmd_form_axes(op)), first[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
     if (op->kind->form == FORM_CLASSES) return spmd_put(e, made, "rank", ATTR_INT, 1, &at);
-    at *= (arg_of(&op->kind->rule, form_of(made))->extents[0] + n - 1) / n;
-    return spmd_put(e, made, "start_index", ATTR_LONG, 1, &at);
+    axes_part(&m->axes, p, x->ndim, x->extents, m->at, first, extent);
+    return spmd_put(e, made, "start_index", ATTR_LONG, 1, &first[0]);
 }
 
 weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
@@ -194,8 +199,8 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
     static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
                                        "op_device", "op_callstack", "ignore_index"};
     const form_row *row = form_of(op->op);
-    int axis = special_axis(op, op->choice.in, op->choice.out);
-    if (row->form == FORM_MEAN) return take_mean(e, op, axis);
+    uint32_t axes = special_axes(op, op->choice.in, op->choice.out);
+    if (row->form == FORM_MEAN) return take_mean(e, op, axes);
     if (!row->special) return NULL;
     weft_op *made;
     TRY(weft_op_create(plan->program, row->special, &made));
@@ -206,9 +211,9 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
         if (row->form == FORM_CLASSES || strcmp(kept[i], "ignore_index") != 0) TRY(copy_attr(op->op, made, kept[i]));
     if (row->form == FORM_CLASSES) {
         int64_t id;
-        TRY(spmd_ring(plan, UINT32_C(1) << axis, &id));
+        TRY(spmd_ring(plan, axes, &id));
         TRY(weft_op_set_attr_int(made, "ring_id", id));
-        TRY(weft_op_set_attr_int(made, "nranks", plan->mesh.axes.extent[axis]));
+        TRY(weft_op_set_attr_int(made, "nranks", spmd_extent(&plan->mesh, axes)));
     } else if (row->form == FORM_BATCH) {
         int64_t id;
         TRY(spmd_ring(plan, spmd_form_ring(op), &id));

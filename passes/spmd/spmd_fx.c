@@ -1,5 +1,6 @@
-/* spmd_fx.c: traced graphs (.fx.json): one mesh axis of all ranks, placements of inputs from `placements_in`, those of
- * outputs into `placements_out`. "S(0)", "S0": sharded at dimension 0; "R": replicated. */
+/* spmd_fx.c: traced graphs (.fx.json): one mesh axis of all ranks, or the mesh of `--dist`; placements of inputs from
+ * `placements_in`, those of outputs into `placements_out`. "S(0)", "S0": sharded at dimension 0; "R": replicated; on
+ * a mesh of several axes a list of these. */
 #include "passes/spmd/spmd.h"
 
 #include <stdio.h>
@@ -11,31 +12,45 @@ static weft_status read_document(const spmd_plan *plan, json_t **out) {
     return json_read(plan->program->context, json, strlen(json), "fx", out);
 }
 
-/* The dimension of "S(2)" or "S2"; -1: replicated; -2: neither. */
+/* The dimension of "S(2)", "S2", "Shard(2)" or "Shard(dim=2)"; -1: replicated; -2: neither. */
 static int parse_placement(const char *said) {
+    static const char *const forms[] = {"Shard(dim=%d)", "Shard(%d)", "S(%d)", "S%d"};
     int d = -2;
     if (!said) return -2;
-    if (strcmp(said, "R") == 0) return -1;
-    if (sscanf(said, "S(%d)", &d) != 1 && sscanf(said, "S%d", &d) != 1) return -2;
-    return d >= 0 ? d : -2;
+    if (strcmp(said, "R") == 0 || strcmp(said, "Replicate()") == 0) return -1;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (sscanf(said, forms[i], &d) == 1) return d >= 0 ? d : -2;
+    return -2;
 }
 
-static weft_status place_input(spmd_plan *plan, const char *input, const char *said) {
-    const name *n = interner_find(&plan->program->names, input, strlen(input));
-    weft_var *var = n ? block_find_own(plan->block, n) : NULL;
-    spmd_var *v = spmd_var_of(plan, var);
+/* One mesh axis after another, as DTensor lists them: of those that shard one dimension the first is the major one. */
+static weft_status place_along(spmd_plan *plan, spmd_var *v, const char *input, int axis, const json_t *value) {
+    const char *said = json_string_value(value);
     int d = parse_placement(said);
-    if (!v) return weft_pass_refuse(plan->pass, "placements_in: the graph has no input \"%s\"", input);
     if (d == -2 || d >= v->whole.ndim)
         return weft_pass_refuse(plan->pass, "placements_in: %s: expected R or S(dim) of %d dimensions, found \"%s\"",
                                 input, v->whole.ndim, said ? said : "no text");
-    int64_t n_ranks = plan->mesh.axes.extent[0];
-    if (d >= 0 && !spmd_fills(&plan->mesh, 0, v->whole.dims[d]))
-        TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
-                           "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input, d,
-                           (long long)v->whole.dims[d], (long long)n_ranks));
+    if (d < 0 || plan->mesh.axes.extent[axis] < 2) return NULL;
+    placed_shard(&v->want, d, axis);
+    if (placed_fitting(&plan->mesh, &v->want, d, v->whole.dims[d]) == v->want.naxes[d]) return NULL;
+    return weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
+                          "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input, d,
+                          (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&v->want, d)));
+}
+
+static weft_status place_input(spmd_plan *plan, const char *input, const json_t *value) {
+    const name *n = interner_find(&plan->program->names, input, strlen(input));
+    spmd_var *v = spmd_var_of(plan, n ? block_find_own(plan->block, n) : NULL);
+    int naxes = plan->mesh.axes.naxes;
+    if (!v) return weft_pass_refuse(plan->pass, "placements_in: the graph has no input \"%s\"", input);
+    if (json_is_array(value) ? (int)json_array_size(value) != naxes : naxes != 1)
+        return weft_pass_refuse(plan->pass,
+                                "placements_in: %s: expected a list of placements, one for each of %d mesh "
+                                "axes",
+                                input, naxes);
     v->want = (axes_placed){.naxes = {0}};
-    if (d >= 0 && n_ranks > 1) placed_shard(&v->want, d, 0);
+    for (int a = 0; a < naxes; a++)
+        TRY(place_along(plan, v, input, a, json_is_array(value) ? json_array_get(value, (size_t)a) : value));
     v->is_fixed = true;
     return NULL;
 }
@@ -46,7 +61,7 @@ weft_status spmd_fx_read(spmd_plan *plan) {
     TRY(read_document(plan, &document));
     weft_status status = NULL;
     json_t *placements = json_object_get(document, "placements_in");
-    json_object_foreach(placements, key, value) TRY_DONE(place_input(plan, key, json_string_value(value)));
+    json_object_foreach(placements, key, value) TRY_DONE(place_input(plan, key, value));
     for (size_t k = 0; k < plan->nops; k++) /* a constant is in the graph as it is */
         if (weft_op_attr_bool(plan->ops[k].op, "fx_constant", false))
             for (size_t o = 0; o < plan->ops[k].kind->rule.nout; o++) {
@@ -77,27 +92,55 @@ weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out) {
 
 /* --- the graph of a rank ------------------------------------------------------------------------------------------ */
 
-static json_t *placement_text(const axes_placed *p, int32_t ndim) {
+static json_t *placement_along(const axes_placed *p, int32_t ndim, int axis) {
     char words[16] = "R";
-    for (int d = 0; d < ndim; d++)
-        if (p->naxes[d]) snprintf(words, sizeof words, "S(%d)", d);
+    int d = placed_dim_of(p, ndim, axis);
+    if (d >= 0) snprintf(words, sizeof words, "S(%d)", d);
     return json_string(words);
+}
+
+/* A text, or a list by mesh axis. */
+static json_t *placement_text(const spmd_plan *plan, const axes_placed *p, int32_t ndim) {
+    int naxes = plan->mesh.axes.naxes;
+    json_t *list = naxes > 1 ? json_array() : placement_along(p, ndim, 0);
+    for (int a = 0; naxes > 1 && a < naxes; a++) json_array_append_new(list, placement_along(p, ndim, a));
+    return list;
 }
 
 static json_t *output_placements(const spmd_plan *plan, size_t noutputs) {
     json_t *list = json_array();
-    for (size_t i = 0; list && i < noutputs; i++) json_array_append_new(list, json_string("R"));
+    for (size_t i = 0; list && i < noutputs; i++)
+        json_array_append_new(list, placement_text(plan, &(axes_placed){.naxes = {0}}, 0));
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
         int64_t column = weft_op_attr_int(op->op, "col", 0);
         if (!op_is(op->op, "fetch") || op->kind->rule.nin != 1 || column < 0) continue;
-        json_array_set_new(list, (size_t)column, placement_text(&op->choice.in[0], op->kind->rule.in[0].ndim));
+        json_array_set_new(list, (size_t)column, placement_text(plan, &op->choice.in[0], op->kind->rule.in[0].ndim));
     }
     return list;
 }
 
+/* A list by mesh axis has the major axis of a dimension first. */
+static weft_status check_order(const spmd_plan *plan) {
+    for (size_t k = 0; k < plan->nops; k++) {
+        const spmd_op *op = &plan->ops[k];
+        if (!op_is(op->op, "fetch") || op->kind->rule.nin != 1) continue;
+        for (int d = 0; d < op->kind->rule.in[0].ndim; d++)
+            for (int i = 1; i < op->choice.in[0].naxes[d]; i++)
+                if (op->choice.in[0].axes[d][i] < op->choice.in[0].axes[d][i - 1])
+                    return weft_pass_refuse(
+                        plan->pass,
+                        "placements_out: output %lld: dimension %d is sharded by mesh axis %d before "
+                        "%d, which a list by mesh axis cannot say",
+                        (long long)weft_op_attr_int(op->op, "col", 0), d, op->choice.in[0].axes[d][i - 1],
+                        op->choice.in[0].axes[d][i]);
+    }
+    return NULL;
+}
+
 weft_status spmd_fx_write(spmd_plan *plan) {
     json_t *document = NULL;
+    TRY(check_order(plan));
     TRY(read_document(plan, &document));
     size_t noutputs = json_array_size(json_object_get(document, "outputs"));
     buffer json;

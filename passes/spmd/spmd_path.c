@@ -40,18 +40,16 @@ static double nbytes_of(const path_finder *f, const axes_placed *p) {
     return n;
 }
 
+/* Parts of parts are equal only if all were. */
+static bool is_even(const path_finder *f, const axes_placed *p, int dim) {
+    return axes_cut(&f->mesh->axes, f->whole->dims[dim], p->axes[dim], p->naxes[dim]) == AXES_CUT_EVEN;
+}
+
 /* What the parts of `dim` would be along `n` ranks: 0: unknown; 1: uneven; 2: equal. */
 static int parts_of(const path_finder *f, const axes_placed *p, int dim, int64_t n) {
     int64_t extent[WEFT_MAX_RANK];
     placed_largest(f->mesh, p, f->whole, extent);
-    return extent[dim] < 0 ? 0 : extent[dim] % n ? 1 : 2;
-}
-
-/* Parts of parts are equal only if all were. */
-static bool is_even(const path_finder *f, const axes_placed *p, int dim) {
-    int64_t n = 1;
-    for (int i = 0; i < p->naxes[dim]; i++) n *= f->mesh->axes.extent[p->axes[dim][i]];
-    return f->whole->dims[dim] < 0 || f->whole->dims[dim] % n == 0;
+    return extent[dim] < 0 ? 0 : extent[dim] % n || !is_even(f, p, dim) ? 1 : 2;
 }
 
 static double sent_by(spmd_step_kind kind, double w, double b) {
@@ -173,16 +171,21 @@ static void all_gather(path_finder *f, uint32_t axes, const axes_placed *now) {
     if (drop_axes(f, axes, &made, &step.dim)) reach(f, step, &made, 0);
 }
 
-static void all_to_all(path_finder *f, int axis, int from, const axes_placed *now) {
-    int64_t w = f->mesh->axes.extent[axis];
+/* Parts along the axes, innermost in one dimension, become parts of another; of several axes if all are equal. */
+static void all_to_all(path_finder *f, uint32_t axes, const axes_placed *now) {
+    int64_t w = spmd_extent(f->mesh, axes);
+    axes_placed without = *now;
+    int from;
+    if (!drop_axes(f, axes, &without, &from) || from < 0 || f->whole->dims[from] < 0) return;
     for (int d = 0; d < f->whole->ndim; d++) {
         axes_placed made = *now;
-        if (d == from || !parts_of(f, now, d, w) || f->whole->dims[from] < 0) continue;
-        placed_shard(&made, d, axis);
+        int parts = parts_of(f, now, d, w);
+        if (d == from || !parts || (parts == 1 && (axes & (axes - 1)))) continue;
+        for (int i = 0; i < f->mesh->axes.naxes; i++)
+            if (axes >> i & 1) placed_shard(&made, d, i);
         double padded = (double)w * nbytes_of(f, &made); /* of both dimensions the largest part */
-        made.naxes[from]--;
-        reach(f, (spmd_step){.kind = STEP_ALL_TO_ALL, .axes = UINT32_C(1) << axis, .dim = d, .from = from}, &made,
-              padded);
+        made.naxes[from] = without.naxes[from];
+        reach(f, (spmd_step){.kind = STEP_ALL_TO_ALL, .axes = axes, .dim = d, .from = from}, &made, padded);
     }
 }
 
@@ -209,9 +212,11 @@ static void take_steps(path_finder *f) {
     for (int a = 0; a < naxes; a++) {
         int d = placed_dim_of(&now, f->whole->ndim, a);
         bool innermost = d >= 0 && now.axes[d][now.naxes[d] - 1] == a;
-        if (innermost) all_to_all(f, a, d, &now);
+        all_to_all(f, UINT32_C(1) << a, &now);
         if (innermost || (d < 0 && !now.partial[a])) make_partial(f, a, d, &now);
     }
+    for (uint32_t axes = 3; axes < UINT32_C(1) << naxes; axes++)
+        if ((axes & (axes - 1)) && !(axes & f->idle)) all_to_all(f, axes, &now);
 }
 
 static int next_node(const path_finder *f) {

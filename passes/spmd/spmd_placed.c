@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "dist_attr/dims.h"
+
 int64_t spmd_extent(const spmd_mesh *m, uint32_t axes) {
     int64_t n = 1;
     for (int i = 0; i < m->axes.naxes; i++)
@@ -40,6 +42,12 @@ int placed_dim_of(const axes_placed *p, int32_t ndim, int axis) {
     return -1;
 }
 
+uint32_t placed_dim_axes(const axes_placed *p, int dim) {
+    uint32_t axes = 0;
+    for (int i = 0; i < p->naxes[dim]; i++) axes |= UINT32_C(1) << p->axes[dim][i];
+    return axes;
+}
+
 axes_placed placed_whole_sums(const axes_placed *p) {
     axes_placed whole = *p;
     memset(whole.partial, 0, sizeof whole.partial);
@@ -67,9 +75,10 @@ void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole
     }
 }
 
-bool spmd_fills(const spmd_mesh *m, int axis, int64_t extent) {
-    int64_t n = m->axes.extent[axis];
-    return extent < 0 || extent % n == 0 || (extent - 1) / (extent / n + 1) >= n - 1;
+int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent) {
+    int n = p->naxes[d];
+    while (n && axes_cut(&m->axes, extent, p->axes[d], n) == AXES_CUT_EMPTY) n--;
+    return n;
 }
 
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole) {
@@ -89,9 +98,14 @@ static void axis_name(const spmd_mesh *m, int axis, char *out, size_t room) {
 const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room) {
     size_t n = (size_t)snprintf(out, room, "[");
     for (int d = 0; d < ndim && n < room; d++) {
-        char axis[40] = "-";
-        if (p->naxes[d]) axis_name(m, p->axes[d][0], axis, sizeof axis);
-        n += (size_t)snprintf(out + n, room - n, "%s%s", d ? ", " : "", axis);
+        bool is_list = p->naxes[d] > 1;
+        n += (size_t)snprintf(out + n, room - n, "%s%s", d ? ", " : "", !p->naxes[d] ? "-" : is_list ? "(" : "");
+        for (int i = 0; i < p->naxes[d] && n < room; i++) {
+            char axis[40];
+            axis_name(m, p->axes[d][i], axis, sizeof axis);
+            n += (size_t)snprintf(out + n, room - n, "%s%s", i ? ", " : "", axis);
+        }
+        if (is_list && n < room) n += (size_t)snprintf(out + n, room - n, ")");
     }
     if (n < room) n += (size_t)snprintf(out + n, room - n, "]");
     for (int i = 0; i < m->axes.naxes && n < room; i++) {
@@ -105,10 +119,11 @@ const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, 
 
 axes_placed placed_of(const spmd_mesh *m, const placement *p) {
     axes_placed out = {.naxes = {0}};
-    for (int d = 0; p && d < p->ndim && d < WEFT_MAX_RANK; d++) {
-        int64_t axis = p->dims_mapping[d];
-        if (axis >= 0 && axis < m->axes.naxes && m->axes.extent[axis] > 1) placed_shard(&out, d, (int)axis);
-    }
+    for (int d = 0; p && d < p->ndim && d < WEFT_MAX_RANK; d++)
+        for (int i = 0; i < dim_naxes(p->dims_mapping[d]); i++) {
+            int axis = dim_axis(p->dims_mapping[d], i);
+            if (axis >= 0 && axis < m->axes.naxes && m->axes.extent[axis] > 1) placed_shard(&out, d, axis);
+        }
     for (int i = 0; p && i < m->axes.naxes; i++)
         if ((p->partial_axes >> i & 1) && m->axes.extent[i] > 1) out.partial[i] = (uint8_t)(1 + p->partial_reduce[i]);
     return out;
@@ -119,7 +134,10 @@ weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim,
     placement *made = ARENA_NEW(a, placement);
     int64_t *mapping = ARENA_ARRAY(a, int64_t, (size_t)ndim);
     if (!made || !mapping) return base_out_of_memory();
-    for (int d = 0; d < ndim; d++) mapping[d] = p->naxes[d] ? p->axes[d][0] : -1;
+    for (int d = 0; d < ndim; d++) {
+        mapping[d] = -1;
+        for (int i = 0; i < p->naxes[d]; i++) mapping[d] = dim_add(mapping[d], p->axes[d][i]);
+    }
     *made = (placement){.mesh = m->mesh, .ndim = ndim, .dims_mapping = mapping};
     for (int i = 0; i < m->axes.naxes; i++) {
         if (!p->partial[i]) continue;

@@ -68,19 +68,22 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
         return weft_pass_refuse(plan->pass, "var %s: expected a placement of %d dimensions, found %d",
                                 v->var->name->bytes, v->whole.ndim, p->ndim);
     for (int d = 0; d < v->whole.ndim; d++) {
-        int64_t n = want.naxes[d] ? plan->mesh.axes.extent[want.axes[d][0]] : 1;
-        if (!want.naxes[d] || spmd_fills(&plan->mesh, want.axes[d][0], v->whole.dims[d])) continue;
+        int fit = placed_fitting(&plan->mesh, &want, d, v->whole.dims[d]);
+        if (fit == want.naxes[d]) continue;
         TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
                            "var %s: annotated %s, but dimension %d of extent %lld leaves some of %lld ranks without "
-                           "elements: it is whole",
+                           "elements: it is %s",
                            v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
-                           (long long)v->whole.dims[d], (long long)n));
-        want.naxes[d] = 0;
+                           (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&want, d)),
+                           fit ? "sharded by fewer of these axes" : "whole"));
+        want.naxes[d] = (uint8_t)fit;
         fixes = false;
     }
-    for (int d = 0; d < v->whole.ndim; d++)
-        if (want.naxes[d] && placed_dim_of(&v->want, v->whole.ndim, want.axes[d][0]) < 0 && !v->want.naxes[d])
-            placed_shard(&v->want, d, want.axes[d][0]);
+    for (int d = 0; d < v->whole.ndim; d++) {
+        bool is_free = !v->want.naxes[d];
+        for (int i = 0; i < want.naxes[d] && is_free; i++)
+            if (placed_dim_of(&v->want, v->whole.ndim, want.axes[d][i]) < 0) placed_shard(&v->want, d, want.axes[d][i]);
+    }
     if (fixes && !v->is_kept) memcpy(v->want.partial, want.partial, sizeof v->want.partial);
     v->is_fixed = fixes;
     return NULL;

@@ -43,11 +43,11 @@ static void tell_apart(walk *w, uint32_t axes, const char *why) {
 /* Parts of one axis are as long as one another but for the last. */
 static void note_arg(walk *w, const spmd_var *v, const axes_placed *p) {
     for (int d = 0; v && d < v->whole.ndim; d++) {
-        uint32_t axes = 0;
-        for (int i = 0; i < p->naxes[d]; i++) axes |= UINT32_C(1) << p->axes[d][i];
+        uint32_t axes = placed_dim_axes(p, d);
         if (v->whole.dims[d] < 0 || v->whole.dims[d] % spmd_extent(&w->plan->mesh, axes) == 0) continue;
         w->plan->differs = "parts are of different extents";
-        *(p->naxes[d] == 1 ? &w->plan->ended : &w->plan->told) |= axes;
+        bool fills = placed_fitting(&w->plan->mesh, p, d, v->whole.dims[d]) == p->naxes[d];
+        *(p->naxes[d] == 1 && fills ? &w->plan->ended : &w->plan->told) |= axes;
     }
 }
 

@@ -51,7 +51,7 @@ static weft_status read_one_placement(sidecar_reader *r, const json_t *value, co
                                       bool *out_ok) {
     size_t ndim;
     if (json_is_object(value)) return sidecar_placement(r, value, what, out, out_ok);
-    TRY(sidecar_ints(r, value, what, &out->dims_mapping, &ndim, out_ok));
+    TRY(sidecar_dims_mapping(r, value, what, &out->dims_mapping, &ndim, out_ok));
     if (*out_ok) out->ndim = (int)ndim;
     return NULL;
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "dist_attr/dims.h"
 #include "program/sidecar/sidecar.h"
 
 typedef struct writer {
@@ -88,7 +89,7 @@ static void put_placement_members(writer *w, const placement *p, bool with_parti
     size_t ndim = p->ndim > 0 ? (size_t)p->ndim : 0;
     put_mesh_member(w, p->mesh);
     put_key(w, "dims_mapping");
-    put_ints(w, p->dims_mapping, ndim);
+    dims_mapping_print(w->out, p->dims_mapping, ndim);
     put_key(w, "batch_dim");
     buffer_integer(w->out, p->batch_dim);
     put_key(w, "dynamic_dims");
@@ -195,7 +196,7 @@ static void put_placements(writer *w, const char *key, const op_placement *list,
         const placement *p = list[i].placement;
         put_keyn(w, list[i].var->bytes, list[i].var->nbytes);
         if (is_plain(p, op_mesh)) {
-            put_ints(w, p->dims_mapping, p->ndim > 0 ? (size_t)p->ndim : 0);
+            dims_mapping_print(w->out, p->dims_mapping, p->ndim > 0 ? (size_t)p->ndim : 0);
         } else {
             open_object(w);
             put_placement_members(w, p, false);

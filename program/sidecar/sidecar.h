@@ -27,6 +27,9 @@ WEFT_MUST_USE weft_status sidecar_extra(sidecar_reader *r, const json_t *object,
 /* Reads a list of integers; a problem (and false in *out_ok) if it is none. The memory is the program's. */
 WEFT_MUST_USE weft_status sidecar_ints(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
                                        size_t *out_count, bool *out_ok);
+/* Reads a dims_mapping: for each axis of a tensor a mesh axis, -1, or a list of mesh axes. */
+WEFT_MUST_USE weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const char *what,
+                                               const int64_t **out, size_t *out_count, bool *out_ok);
 /* Reads the members of a placement: mesh, dims_mapping, batch_dim, chunk_id, dynamic_dims, partial. */
 WEFT_MUST_USE weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const char *what, placement *out,
                                             bool *out_ok);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "dist_attr/dims.h"
 #include "program/sidecar/sidecar.h"
 
 void sidecar_problem(sidecar_reader *r, const char *format, ...) {
@@ -180,19 +181,24 @@ weft_status sidecar_check(sidecar_reader *r, const placement *p, const char *wha
     return NULL;
 }
 
-/* One entry of a dims_mapping: a mesh axis, -1, or a list of at most one mesh axis. */
-static bool read_mesh_axis(sidecar_reader *r, const json_t *entry, const char *what, size_t dim, int64_t *out) {
+/* One entry of a dims_mapping: a mesh axis, -1, or a list of mesh axes, major first. */
+static bool read_entry(sidecar_reader *r, const json_t *entry, const char *what, size_t dim, int64_t *out) {
     size_t n = json_is_array(entry) ? json_array_size(entry) : 1;
     *out = -1;
-    if (n > 1)
-        sidecar_problem(r, "%s: dims_mapping[%zu]: %zu mesh axes shard one dimension: expected one at most", what, dim,
-                        n);
-    if (n != 1) return n == 0;
-    return sidecar_int(r, json_is_array(entry) ? json_array_get(entry, 0) : entry, what, out);
+    for (size_t i = 0; i < n; i++) {
+        int64_t axis;
+        if (!sidecar_int(r, json_is_array(entry) ? json_array_get(entry, i) : entry, what, &axis)) return false;
+        if (axis == -1 && !json_is_array(entry)) return true;
+        if ((*out = dim_add(*out, axis)) >= 0) continue;
+        sidecar_problem(r, "%s: dims_mapping[%zu]: expected -1 or at most %d mesh axes below %d, found %lld", what, dim,
+                        DIM_MAX_AXES, MESH_MAX_NDIM, (long long)axis);
+        return false;
+    }
+    return true;
 }
 
-static weft_status read_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
-                                     size_t *out_count, bool *out_ok) {
+weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
+                                 size_t *out_count, bool *out_ok) {
     size_t count = json_array_size(list); /* 0 of what is no list */
     if (!json_is_array(list)) return sidecar_ints(r, list, what, out, out_count, out_ok);
     *out_ok = false;
@@ -200,7 +206,7 @@ static weft_status read_dims_mapping(sidecar_reader *r, const json_t *list, cons
     int64_t *values = ARENA_ARRAY(&r->program->arena, int64_t, count);
     if (!values) return base_out_of_memory();
     for (size_t d = 0; d < count; d++)
-        if (!read_mesh_axis(r, json_array_get(list, d), what, d, &values[d])) return NULL;
+        if (!read_entry(r, json_array_get(list, d), what, d, &values[d])) return NULL;
     *out = values;
     *out_count = count;
     *out_ok = true;
@@ -214,7 +220,7 @@ weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const cha
     *out_ok = false;
     if (!sidecar_mesh(r, json_object_get(o, "mesh"), what, &out->mesh)) return NULL;
     if ((value = json_object_get(o, "dims_mapping"))) {
-        TRY(read_dims_mapping(r, value, what, &out->dims_mapping, &ndim, &ok));
+        TRY(sidecar_dims_mapping(r, value, what, &out->dims_mapping, &ndim, &ok));
         if (!ok) return NULL;
     }
     if (ndim > INT32_MAX) return form_over_budget(r->program, r->budget);

@@ -1,6 +1,7 @@
 /* parse_dist.c: meshes, rings and dist attrs from YAML. */
 #include <inttypes.h>
 
+#include "dist_attr/dims.h"
 #include "program/grow.h"
 #include "program/yaml/yaml_form.h"
 
@@ -144,11 +145,36 @@ static weft_status get_dynamic_dims(yaml_reader *r, const yaml_node *node, place
     return NULL;
 }
 
+/* A mesh axis, -1, or a list of mesh axes, major first. */
+static weft_status get_dims_entry(yaml_reader *r, const yaml_node *node, int64_t *out) {
+    bool is_list = node->kind == NODE_SEQUENCE;
+    *out = -1;
+    for (size_t i = 0; i < (is_list ? node->count : 1); i++) {
+        int64_t axis;
+        TRY(yaml_get_int(r, is_list ? node->items[i] : node, "dims_mapping", is_list ? 0 : -1, MESH_MAX_NDIM - 1,
+                         &axis));
+        if (axis < 0) return NULL;
+        if ((*out = dim_add(*out, axis)) < 0)
+            YAML_FAIL(r, node, "dims_mapping: expected at most %d mesh axes", DIM_MAX_AXES);
+    }
+    return NULL;
+}
+
+static weft_status get_dims_mapping(yaml_reader *r, const yaml_node *node, const int64_t **out, size_t *out_count) {
+    int64_t *entries;
+    if (node->kind != NODE_SEQUENCE) YAML_FAIL(r, node, "expected dims_mapping as a list");
+    TRY(yaml_array(r, node->count, sizeof *entries, &entries));
+    for (size_t i = 0; i < node->count; i++) TRY(get_dims_entry(r, node->items[i], &entries[i]));
+    *out = entries;
+    *out_count = node->count;
+    return NULL;
+}
+
 /* A list is dims_mapping alone. `extra` is NULL where no such member may be. */
 static weft_status get_placement(yaml_reader *r, const yaml_node *node, placement *out, const char **extra) {
     size_t ndim = 0, ndynamic = 0;
     if (node->kind == NODE_SEQUENCE) {
-        TRY(yaml_get_ints(r, node, "dims_mapping", &out->dims_mapping, &ndim));
+        TRY(get_dims_mapping(r, node, &out->dims_mapping, &ndim));
     } else if (node->kind == NODE_SCALAR) {
         YAML_FAIL(r, node, "expected a placement such as [0, -1] or {mesh: 0, dims_mapping: [0, -1]}");
     }
@@ -157,7 +183,7 @@ static weft_status get_placement(yaml_reader *r, const yaml_node *node, placemen
         if (yaml_is(k, "mesh"))
             TRY(get_mesh_index(r, v, &out->mesh));
         else if (yaml_is(k, "dims_mapping"))
-            TRY(yaml_get_ints(r, v, "dims_mapping", &out->dims_mapping, &ndim));
+            TRY(get_dims_mapping(r, v, &out->dims_mapping, &ndim));
         else if (yaml_is(k, "partial"))
             TRY(get_partial(r, v, out));
         else if (yaml_is(k, "batch_dim"))

@@ -1,6 +1,7 @@
 /* print_op.c: one var, one op, and their dist attrs, each on its line in flow style. */
 #include <inttypes.h>
 
+#include "dist_attr/dims.h"
 #include "program/yaml/yaml_form.h"
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
@@ -91,7 +92,7 @@ static void put_partial(buffer *out, const placement *p) {
 static void put_placement_members(yaml_writer *w, bool *first, const placement *p) {
     size_t ndim = p->ndim > 0 ? (size_t)p->ndim : 0;
     put_member(w->out, first, "dims_mapping");
-    yaml_put_ints(w->out, p->dims_mapping, ndim);
+    dims_mapping_print(w->out, p->dims_mapping, ndim);
     if (p->partial_axes) {
         put_member(w->out, first, "partial");
         put_partial(w->out, p);
@@ -128,7 +129,7 @@ void yaml_put_var_dist(yaml_writer *w, const weft_var *v) {
 static void put_op_placement(yaml_writer *w, const placement *p, const mesh *op_mesh) {
     bool first = true;
     if (p->mesh == op_mesh && !p->partial_axes && !p->batch_dim && !p->chunk_id && !p->dynamic_dims) {
-        yaml_put_ints(w->out, p->dims_mapping, p->ndim > 0 ? (size_t)p->ndim : 0);
+        dims_mapping_print(w->out, p->dims_mapping, p->ndim > 0 ? (size_t)p->ndim : 0);
         return;
     }
     buffer_text(w->out, "{");

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "dist_attr/dims.h"
+
 static bool is_in(const ring *r, int64_t rank) {
     return rank < 0 || ring_index(r, rank) >= 0;
 }
@@ -144,14 +146,12 @@ weft_status axes_find(const weft_program *p, const program_rings *rings, int64_t
 axes axes_of_shards(const axis_grid *g, const placement *p) {
     axes found = 0;
     if (!p || !g->mesh || !p->mesh) return 0;
-    for (int i = 0; i < p->ndim; i++) {
-        int64_t axis = p->dims_mapping[i];
-        if (axis < 0 || axis >= p->mesh->ndim) continue;
-        if (mesh_equal(p->mesh, g->mesh))
-            found |= (axes)1 << axis;
-        else
-            found |= g->all;
-    }
+    for (int i = 0; i < p->ndim; i++)
+        for (int k = 0; k < dim_naxes(p->dims_mapping[i]); k++) {
+            int axis = dim_axis(p->dims_mapping[i], k);
+            if (axis < 0 || axis >= p->mesh->ndim) continue;
+            found |= mesh_equal(p->mesh, g->mesh) ? (axes)1 << axis : g->all;
+        }
     return found & g->all;
 }
 

@@ -1,7 +1,9 @@
 /* lift_grid.c: the ranks as a grid, and which part of a value belongs to which coordinate.
  *
  * A value that several axes shard at one dimension is split by the first of them first: parts are in row-major order of
- * the axes. Vars are sharded where their extents say so, over the axes that their placement names. */
+ * the axes. So the grid has the axes of the mesh in an order that agrees with the lists of placements, if there is one.
+ * Vars are sharded where their extents say so, over the axes that their placement names. */
+#include "dist_attr/dims.h"
 #include "proof/spmd/lift.h"
 
 /* --- the grid ----------------------------------------------------------------------------------------------------- */
@@ -14,7 +16,35 @@ static bool has_all_ranks(const lifter *l, const mesh *m) {
     return true;
 }
 
+/* By axis of the mesh: those (bits) that some var has before it in a list of axes of one dimension. */
+static void find_majors(const weft_program *p, const mesh *m, uint32_t *out) {
+    memset(out, 0, (size_t)m->ndim * sizeof *out);
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const placement *at = program_var(p, i)->dist;
+        for (int d = 0; at && at->mesh == m && d < at->ndim; d++)
+            for (int k = 1; k < dim_naxes(at->dims_mapping[d]); k++)
+                out[dim_axis(at->dims_mapping[d], k)] |= UINT32_C(1) << dim_axis(at->dims_mapping[d], k - 1);
+    }
+}
+
+/* The axes of the mesh, each behind those that are major to it, as far as lists agree. */
+static void order_axes(const weft_program *p, const mesh *m, int *out) {
+    uint32_t majors[LIFT_AXES], placed = 0;
+    find_majors(p, m, majors);
+    for (int n = 0; n < m->ndim; n++) {
+        int next = -1, first = -1;
+        for (int a = m->ndim; a-- > 0;) {
+            if (placed >> a & 1) continue;
+            first = a;
+            if (!(majors[a] & ~placed)) next = a;
+        }
+        out[n] = next < 0 ? first : next;
+        placed |= UINT32_C(1) << out[n];
+    }
+}
+
 weft_status lift_grid_init(lifter *l, arena *memory) {
+    int order[LIFT_AXES] = {0};
     const weft_program *p = l->programs[0];
     const mesh *found = NULL;
     for (size_t i = 0; i < p->nmeshes; i++)
@@ -22,12 +52,14 @@ weft_status lift_grid_init(lifter *l, arena *memory) {
     grid *g = &l->grid;
     *g = (grid){.naxes = found ? (size_t)found->ndim : 1, .extent = {(int64_t)l->nranks, 1, 1, 1}};
     if (!(g->at = arena_alloc(memory, l->nranks * sizeof *g->at))) return base_out_of_memory();
+    if (found) order_axes(p, found, order);
     for (size_t i = 0; i < l->nranks; i++) {
+        int64_t at[MESH_MAX_NDIM] = {(int64_t)i};
         memset(g->at[i], 0, sizeof g->at[i]);
-        g->at[i][0] = (int64_t)i;
-        if (found) (void)mesh_coordinates(found, (int64_t)i, g->at[i]);
+        if (found) (void)mesh_coordinates(found, (int64_t)i, at);
+        for (size_t k = 0; k < g->naxes; k++) g->at[i][k] = at[order[k]];
     }
-    for (size_t i = 0; found && i < g->naxes; i++) g->extent[i] = found->shape[i];
+    for (size_t i = 0; found && i < g->naxes; i++) g->extent[i] = found->shape[order[i]];
     return NULL;
 }
 
@@ -156,8 +188,13 @@ static bool is_placed(const weft_var *v) {
 }
 
 uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d) {
-    if (!is_placed(v) || v->dist->dims_mapping[d] < 0) return 0;
-    return axes_of_mesh(l, v->dist->mesh, v->dist->dims_mapping[d]);
+    uint32_t axes = 0;
+    for (int k = 0; is_placed(v) && k < dim_naxes(v->dist->dims_mapping[d]); k++) {
+        uint32_t own = axes_of_mesh(l, v->dist->mesh, dim_axis(v->dist->dims_mapping[d], k));
+        if (!own || axes >= (own & -own)) return 0; /* parts lie in the order of the grid's axes */
+        axes |= own;
+    }
+    return axes;
 }
 
 /* The axes that shard dimension `d` of the rank's var; 0: none do, or they cannot be told. */

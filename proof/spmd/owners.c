@@ -3,6 +3,7 @@
  * An optimizer's work may be divided: a rank updates some parameters and sends them to the others. A rank that neither
  * updates a parameter nor is sent it keeps the old values. Ranks of one class have one program, so classes are
  * compared: what one updates, another that reads the same part of it must write too. */
+#include "dist_attr/dims.h"
 #include "program/grow.h"
 #include "proof/checks/checks.h"
 
@@ -36,10 +37,11 @@ static bool same_part(const weft_var *v, int64_t x, int64_t y) {
     const placement *p = v->dist;
     if (!p || !p->mesh) return true;
     if (!mesh_coordinates(p->mesh, x, at_x) || !mesh_coordinates(p->mesh, y, at_y)) return false;
-    for (int i = 0; i < p->ndim; i++) {
-        int64_t axis = p->dims_mapping[i];
-        if (axis >= 0 && axis < p->mesh->ndim && at_x[axis] != at_y[axis]) return false;
-    }
+    for (int i = 0; i < p->ndim; i++)
+        for (int k = 0; k < dim_naxes(p->dims_mapping[i]); k++) {
+            int axis = dim_axis(p->dims_mapping[i], k);
+            if (axis >= 0 && axis < p->mesh->ndim && at_x[axis] != at_y[axis]) return false;
+        }
     return true;
 }
 

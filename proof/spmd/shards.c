@@ -4,6 +4,7 @@
  * that differ along that axis mixes the parts. (A partial value is whole on every rank, so its axis shards nothing.) */
 #include <stdio.h>
 
+#include "dist_attr/dims.h"
 #include "proof/checks/checks.h"
 
 static bool is_sharded(const weft_var *v) {
@@ -19,10 +20,11 @@ static int mixed_axis(const weft_var *v, const ring *r) {
     if (!p || !p->mesh || !r || r->nranks < 2 || !mesh_coordinates(p->mesh, r->ranks[0], first)) return -1;
     for (int n = 1; n < r->nranks; n++) {
         if (!mesh_coordinates(p->mesh, r->ranks[n], at)) return -1;
-        for (int i = 0; i < p->ndim; i++) {
-            int64_t axis = p->dims_mapping[i];
-            if (axis >= 0 && axis < p->mesh->ndim && at[axis] != first[axis]) return (int)axis;
-        }
+        for (int i = 0; i < p->ndim; i++)
+            for (int k = 0; k < dim_naxes(p->dims_mapping[i]); k++) {
+                int axis = dim_axis(p->dims_mapping[i], k);
+                if (axis >= 0 && axis < p->mesh->ndim && at[axis] != first[axis]) return axis;
+            }
     }
     return -1;
 }

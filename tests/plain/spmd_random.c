@@ -125,10 +125,14 @@ static int annotate(const recorded *c, char *out) {
         at += sprintf(out + at, "%s\"%s\": {\"mesh\": 0, \"dims_mapping\": [", nput++ ? ", " : "", weft_var_name(v));
         unsigned taken = 0;
         for (size_t d = 0; d < weft_var_ndim(v); d++) {
-            unsigned axis = draw(3) ? draw((unsigned)meshes[m].ndim) : 9;
-            bool takes = axis < 9 && !(taken >> axis & 1);
-            if (takes) taken |= 1u << axis;
-            at += sprintf(out + at, "%s%d", d ? ", " : "", takes ? (int)axis : -1);
+            at += sprintf(out + at, "%s[", d ? ", " : "");
+            for (int tried = 0, most = draw(3) ? 1 + !draw(3) + !draw(3) : 0, nlisted = 0; tried < most; tried++) {
+                unsigned axis = draw((unsigned)meshes[m].ndim);
+                if (taken >> axis & 1) continue;
+                taken |= 1u << axis;
+                at += sprintf(out + at, "%s%u", nlisted++ ? ", " : "", axis);
+            }
+            at += sprintf(out + at, "]");
         }
         at += sprintf(out + at, "]}");
     }

@@ -1,11 +1,15 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "dist_attr/dist_attr.h"
+#include "dist_attr/dims.h"
 #include "tests/support/table.h"
+#include "weft/placement.h"
 
 static const int64_t line_shape[] = {4}, line_ids[] = {0, 1, 2, 3};
 static const int64_t grid_shape[] = {2, 3}, grid_ids[] = {0, 1, 2, 3, 4, 5};
+/* Entries of lists: axis 0, then 1; the other way round. */
+#define BOTH (0 | (1 + 1) << 6)
+#define TURNED (1 | (0 + 1) << 6)
 static const mesh line = {1, line_shape, line_ids, NULL}, grid = {2, grid_shape, grid_ids, NULL};
 
 static const struct slice_case {
@@ -20,6 +24,8 @@ static const struct slice_case {
     {&grid, 2, {0, 1}, {4, 9}, 5, {2, 6}, {2, 3}},
     {&grid, 2, {1, 0}, {9, 4}, 4, {3, 2}, {3, 2}},
     {&grid, 3, {-1, -1, 1}, {2, 2, 6}, 3, {0, 0, 0}, {2, 2, 2}},
+    {&grid, 2, {BOTH, -1}, {12, 2}, 4, {8, 0}, {2, 2}},
+    {&grid, 2, {-1, TURNED}, {2, 12}, 4, {0, 6}, {2, 2}},
     {&grid, 0, {0}, {0}, 3, {0}, {0}},
     {NULL, 1, {0}, {7}, 99, {0}, {7}},
 };
@@ -61,7 +67,8 @@ static void assert_says(weft_status status, const char *message) {
 /* Parts of ceil(extent / ranks): the last are shorter, or empty. */
 Test(placement, parts_that_differ) {
     static const int64_t mapping[] = {0}, offsets[][4] = {{0, 2, 4, 6}, {0, 2, 4, 5}, {0, 1, 2, 2}, {0, 1, 1, 1}},
-                         extents[][4] = {{2, 2, 2, 1}, {2, 2, 1, 0}, {1, 1, 0, 0}, {1, 0, 0, 0}}, whole[] = {7, 5, 2, 1};
+                         extents[][4] = {{2, 2, 2, 1}, {2, 2, 1, 0}, {1, 1, 0, 0}, {1, 0, 0, 0}},
+                         whole[] = {7, 5, 2, 1};
     placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping};
     for (int i = 0; i < 4; i++)
         for (int64_t rank = 0; rank < 4; rank++) {
@@ -72,10 +79,43 @@ Test(placement, parts_that_differ) {
         }
 }
 
+/* Of several mesh axes the major one cuts first, the others what it has made: 11 = (2 + 2 + 2) + (2 + 2 + 1). */
+Test(placement, parts_of_parts) {
+    static const int64_t mappings[] = {BOTH, TURNED}, whole = 11,
+                         offsets[][6] = {{0, 2, 4, 6, 8, 10}, {0, 4, 8, 2, 6, 10}},
+                         extents[][6] = {{2, 2, 2, 2, 2, 1}, {2, 2, 2, 2, 2, 1}};
+    for (int i = 0; i < 2; i++) {
+        placement p = {.mesh = &grid, .ndim = 1, .dims_mapping = &mappings[i]};
+        cr_assert_eq(placement_parts(&p, 0), 6);
+        for (int64_t rank = 0; rank < 6; rank++) {
+            int64_t o = -1, e = -1;
+            cr_assert_null(placement_slice(&p, 1, &whole, rank, "w", &o, &e));
+            cr_assert(o == offsets[i][rank] && e == extents[i][rank], "rank %lld: %lld at %lld", (long long)rank,
+                      (long long)e, (long long)o);
+        }
+    }
+}
+
+Test(placement, lists_of_axes) {
+    static const int64_t axes[] = {31, 0, 5, 1, 2, 3, 4, 6, 7, 8, 9};
+    int64_t back[WEFT_DIM_MAX_AXES];
+    for (size_t n = 0; n <= WEFT_DIM_MAX_AXES; n++) {
+        int64_t entry = weft_dims_entry(n, axes);
+        cr_assert_eq(weft_dims_axes(entry, back), n);
+        for (size_t i = 0; i < n; i++) cr_assert_eq(back[i], axes[i]);
+    }
+    cr_assert_eq(weft_dims_entry(0, axes), -1);
+    cr_assert_eq(weft_dims_entry(1, axes), 31);
+    cr_assert_eq(weft_dims_entry(11, axes), -2);
+    cr_assert_eq(weft_dims_entry(1, (const int64_t[]){32}), -2);
+    cr_assert_eq(weft_dims_entry(2, (const int64_t[]){0, -1}), -2);
+}
+
 /* Along a dynamic axis the first parts are one longer. */
 Test(placement, parts_that_differ_by_one) {
     static const int64_t mapping[] = {0}, offsets[][4] = {{0, 2, 4, 6}, {0, 2, 3, 4}, {0, 1, 2, 2}, {0, 2, 4, 6}},
-                         extents[][4] = {{2, 2, 2, 1}, {2, 1, 1, 1}, {1, 1, 0, 0}, {2, 2, 2, 2}}, whole[] = {7, 5, 2, 8};
+                         extents[][4] = {{2, 2, 2, 1}, {2, 1, 1, 1}, {1, 1, 0, 0}, {2, 2, 2, 2}},
+                         whole[] = {7, 5, 2, 8};
     static const uint8_t dynamic[] = {1};
     placement p = {.mesh = &line, .ndim = 1, .dims_mapping = mapping, .dynamic_dims = dynamic};
     for (int i = 0; i < 4; i++) {

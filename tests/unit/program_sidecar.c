@@ -185,7 +185,8 @@ static const char full[] =
     "\"execution_stream\": \"gradient_sync\", \"event_to_record\": \"e\", \"events_to_wait\": [\"a\", \"b\"], "
     "\"stale_names\":[[],[]]},\n"
     "  {\"block\": 0, \"idx\": 1, \"type\": \"scale\", \"dist_attr\":null},\n"
-    "  {\"block\": 1, \"idx\": 0, \"type\": \"relu\", \"mesh\": 1, \"inputs\": {\"v\": {\"dims_mapping\": [], "
+    "  {\"block\": 1, \"idx\": 0, \"type\": \"relu\", \"mesh\": 1, \"inputs\": {\"u\": [[1, 0], -1], \"v\": "
+    "{\"dims_mapping\": [], "
     "\"batch_dim\": 0, \"dynamic_dims\": []}}, \"outputs\": {\"v\": {\"mesh\": 0, \"dims_mapping\": [], \"batch_dim\": "
     "0, "
     "\"dynamic_dims\": []}}}], \"loss\":\"l\",\"groups\":[1.5]}\n";
@@ -287,7 +288,17 @@ static const wrong_row wrong_rows[] = {
     {"{\"vars\": {\"x\": {\"mesh\": 0}}}", "var \"x\": expected the index of one of 0 meshes, found 0"},
     {"{\"vars\": {\"x\": {\"dims_mapping\": [0.5]}}}", "var \"x\": expected an integer"},
     {"{\"vars\": {\"x\": {\"dims_mapping\": [-1], \"dynamic_dims\": []}}}", "one flag for each of the 1 axes"},
-    {"{\"vars\": {\"x\": {\"dims_mapping\": [[], [1, 0]]}}}", "dims_mapping[1]: 2 mesh axes shard one dimension"},
+    {"{\"vars\": {\"x\": {\"dims_mapping\": [[], [1, 32]]}}}", "dims_mapping[1]: expected -1 or at most 10 mesh axes"},
+    {"{\"vars\": {\"x\": {\"dims_mapping\": [[-1]]}}}", "expected -1 or at most 10 mesh axes below 32, found -1"},
+    {"{\"meshes\": [{\"shape\": [2, 2], \"ids\": [0, 1, 2, 3]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": "
+     "[[1, 1]]}}}",
+     "dims_mapping[0]: mesh axis 1 is given twice"},
+    {"{\"meshes\": [{\"shape\": [2, 2], \"ids\": [0, 1, 2, 3]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": "
+     "[[1, 0], 1]}}}",
+     "dims_mapping[1]: mesh axis 1 shards another tensor axis too"},
+    {"{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": "
+     "[[0, 1]]}}}",
+     "dims_mapping[0]: expected -1 or a mesh axis below 1, found 1"},
     {"{\"vars\": {\"x\": {\"dims_mapping\": [[0.5]]}}}", "var \"x\": expected an integer"},
     {"{\"vars\": {\"x\": {\"partial\": [99]}}}", "from 0 to 31"},
     {"{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": [1, 0]}}}",

@@ -183,7 +183,7 @@ static const char whole[] =
     "  - {relu: {X: [x]}, out: {Out: [nobody], None: []}, attrs: {.callstack: 0, .role: backward, last: true}, target: "
     "true, unknown: \"P\\x01\", dist: {mesh: 0, impl: default, impl_idx: 2, recompute: false, stream: gradient_sync, "
     "record: e1, wait: [e2, e3], in: {x: [0, -1]}, out: {nobody: {mesh: null, dims_mapping: [0]}, w: {mesh: 1, "
-    "dims_mapping: [1]}}, extra: \"{\\\"stale\\\":1}\"}}\n"
+    "dims_mapping: [[1, 0], -1]}}, extra: \"{\\\"stale\\\":1}\"}}\n"
     "  - {type: out, in: {}, dist: {}}\n"
     "  - {twice: [{X: [x, x]}, {X: []}], attrs: [{a: 1}, {a: 2}]}\n"
     "  - {\".role\": {}, attrs: {\".role\": 3, op_callstack: !strings []}}\n"
