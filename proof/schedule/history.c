@@ -3,7 +3,8 @@
  * names, sizes and the order on every single ring agree.
  *
  * Bytes that a collective wrote carry a history: its kind and reduction behind that of what it read. An op that writes
- * to the buffer without reading it starts anew. Only the very bytes that a collective moved are followed, not parts. */
+ * to the buffer without reading it starts anew. Only the very bytes that a collective moved are followed, and what is
+ * cut from them or filled up: where parts differ, some ranks do that and others need not. */
 #include "proof/schedule/schedule.h"
 
 typedef struct past {
@@ -73,9 +74,30 @@ static void read_collective(histories *h, size_t event, proof_collective *c) {
     }
 }
 
+static bool fits_parts(const proof_event *e) {
+    return e->op && (op_is(e->op, "slice") || op_is(e->op, "pad"));
+}
+
+static void read_fitted(histories *h, size_t event) {
+    const proof_schedule *s = h->s;
+    size_t begin = s->events[event].first_access, end = s->events[event + 1].first_access;
+    uint64_t history = 0;
+    for (size_t k = begin; k < end && !history; k++)
+        if (!s->accesses[k].is_write) history = history_of(h, &s->accesses[k]);
+    for (size_t k = begin; k < end; k++) {
+        if (!s->accesses[k].is_write) continue;
+        h->fresh_at[buffer_of(s, &s->accesses[k])] = event + 1;
+        if (history) keep(h, &s->accesses[k], history, event + 1);
+    }
+}
+
 static void read_other(histories *h, size_t event) {
     const proof_schedule *s = h->s;
     size_t begin = s->events[event].first_access, end = s->events[event + 1].first_access;
+    if (fits_parts(&s->events[event])) {
+        read_fitted(h, event);
+        return;
+    }
     for (size_t k = begin; k < end; k++) {
         const proof_access *x = &s->accesses[k];
         bool is_read = !x->is_write;
@@ -91,6 +113,8 @@ static weft_status begin_histories(histories *h, proof_schedule *s, arena *a) {
         const proof_event *e = &s->events[s->collectives[i].event];
         nwritten += e[1].first_access - e->first_access;
     }
+    for (size_t i = 0; i < s->nevents; i++)
+        if (fits_parts(&s->events[i])) nwritten += s->events[i + 1].first_access - s->events[i].first_access;
     for (size_t k = 0; k < s->naccesses; k++)
         if (buffer_of(s, &s->accesses[k]) >= nbuffers) nbuffers = (size_t)buffer_of(s, &s->accesses[k]) + 1;
     *h = (histories){.s = s};
