@@ -20,9 +20,10 @@ typedef struct chooser {
     int chosen[AXES_MESH];
     uint8_t orders[MOST_ORDERS][AXES_MESH]; /* in which axes may shard one dimension together */
     int norders;
-    const uint8_t *order;     /* that is tried */
-    axes_placed *in, *out;    /* being tried */
-    bool gathered[AXES_MESH]; /* all inputs are whole along it, since somebody gathered one of them */
+    uint32_t listed[AXES_MESH]; /* by axis: those that some argument has with it in the list of one factor */
+    const uint8_t *order;       /* that is tried */
+    axes_placed *in, *out;      /* being tried */
+    bool gathered[AXES_MESH];   /* all inputs are whole along it, since somebody gathered one of them */
     double best, best_work;
     bool found;
 } chooser;
@@ -56,6 +57,9 @@ static void ask_dims(chooser *c, const axes_arg *x, const axes_placed *p) {
         for (int i = 0; i < n; i++)
             if (!r->factors[factors[i]].why) add_option(&c->by_axis[p->axes[d][i]], factors[i]);
         if (n > 1) add_order(c, p->axes[d], n);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < n; k++)
+                if (factors[i] == factors[k]) c->listed[p->axes[d][i]] |= UINT32_C(1) << p->axes[d][k];
     }
 }
 
@@ -216,12 +220,14 @@ static bool is_there_whole(const chooser *c, int axis, bool *out_gathered) {
     return true;
 }
 
-/* Whether another axis is asked to shard the same factor. */
+/* Whether another axis is asked to shard the same factor, by another argument. */
 static bool is_asked_twice(const chooser *c, int axis) {
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        for (int i = 0; i < c->by_axis[a].count && a != axis; i++)
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
+        if (a == axis || (c->listed[axis] >> a & 1)) continue;
+        for (int i = 0; i < c->by_axis[a].count; i++)
             for (int k = 0; k < c->by_axis[axis].count; k++)
                 if (c->by_axis[a].items[i] >= 0 && c->by_axis[a].items[i] == c->by_axis[axis].items[k]) return true;
+    }
     return false;
 }
 
