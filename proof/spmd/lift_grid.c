@@ -43,23 +43,75 @@ static void order_axes(const weft_program *p, const mesh *m, int *out) {
     }
 }
 
+static bool has_both_or_none(uint32_t axes, int a, int b) {
+    return (axes >> a & 1) == (axes >> b & 1);
+}
+
+/* Whether the entry has both, one behind the other, or none of them. */
+static bool keeps_together(int64_t entry, int a, int b) {
+    int n = dim_naxes(entry), at_a = -1, at_b = -1;
+    for (int k = 0; k < n; k++) {
+        if (dim_axis(entry, k) == a) at_a = k;
+        if (dim_axis(entry, k) == b) at_b = k;
+    }
+    return (at_a < 0 && at_b < 0) || (at_a >= 0 && at_b == at_a + 1);
+}
+
+/* The axes of the mesh along which the ranks of a ring differ; all where it has others. */
+static uint32_t axes_of_ring(const mesh *m, const ring *r) {
+    int64_t first[MESH_MAX_NDIM], at[MESH_MAX_NDIM];
+    uint32_t axes = 0;
+    if (!r->nranks || !mesh_coordinates(m, r->ranks[0], first)) return UINT32_MAX;
+    for (int k = 1; k < r->nranks; k++) {
+        if (!mesh_coordinates(m, r->ranks[k], at)) return UINT32_MAX;
+        for (int i = 0; i < m->ndim; i++) axes |= at[i] != first[i] ? UINT32_C(1) << i : 0;
+    }
+    return axes;
+}
+
+/* Whether nothing tells the one axis from the other: they shard, are partial and communicate together. Then they may be
+ * taken as one, of which parts may differ. */
+static bool go_together(const weft_program *p, const mesh *m, int a, int b) {
+    bool listed = false;
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const placement *at = program_var(p, i)->dist;
+        if (!at || at->mesh != m) continue;
+        if (!has_both_or_none(at->partial_axes, a, b)) return false;
+        for (int d = 0; d < at->ndim; d++) {
+            if (!keeps_together(at->dims_mapping[d], a, b)) return false;
+            listed |= dim_naxes(at->dims_mapping[d]) > 1;
+        }
+    }
+    for (size_t i = 0; i < p->nrings && listed; i++)
+        if (!has_both_or_none(axes_of_ring(m, &p->rings[i]), a, b)) return false;
+    return listed;
+}
+
 weft_status lift_grid_init(lifter *l, arena *memory) {
-    int order[LIFT_AXES] = {0};
+    int order[LIFT_AXES] = {0}, into[LIFT_AXES] = {0}, ndim = 1; /* into: the axis of the grid */
     const weft_program *p = l->programs[0];
     const mesh *found = NULL;
     for (size_t i = 0; i < p->nmeshes; i++)
         if (has_all_ranks(l, p->meshes[i]) && (!found || p->meshes[i]->ndim > found->ndim)) found = p->meshes[i];
     grid *g = &l->grid;
-    *g = (grid){.naxes = found ? (size_t)found->ndim : 1, .extent = {(int64_t)l->nranks, 1, 1, 1}};
+    *g = (grid){.naxes = 1, .extent = {(int64_t)l->nranks, 1, 1, 1}};
+    if (found) {
+        order_axes(p, found, order);
+        ndim = found->ndim;
+        for (int k = 0; k < ndim; k++) {
+            into[k] = k == 0 ? 0 : into[k - 1] + !go_together(p, found, order[k - 1], order[k]);
+            g->extent[into[k]] = (k && into[k] == into[k - 1] ? g->extent[into[k]] : 1) * found->shape[order[k]];
+        }
+        g->naxes = (size_t)into[ndim - 1] + 1;
+    }
     if (!(g->at = arena_alloc(memory, l->nranks * sizeof *g->at))) return base_out_of_memory();
-    if (found) order_axes(p, found, order);
     for (size_t i = 0; i < l->nranks; i++) {
         int64_t at[MESH_MAX_NDIM] = {(int64_t)i};
         memset(g->at[i], 0, sizeof g->at[i]);
         if (found) (void)mesh_coordinates(found, (int64_t)i, at);
-        for (size_t k = 0; k < g->naxes; k++) g->at[i][k] = at[order[k]];
+        for (int k = 0; k < ndim; k++)
+            g->at[i][into[k]] = g->at[i][into[k]] * (found ? found->shape[order[k]] : 1) + at[order[k]];
     }
-    for (size_t i = 0; found && i < g->naxes; i++) g->extent[i] = found->shape[order[i]];
     return NULL;
 }
 
@@ -171,13 +223,22 @@ static int find_split(const lifter *l, const weft_var *serial, size_t axis, size
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
-/* The axes of the grid that are axis `of` of another mesh; 0: none are. */
-static uint32_t axes_of_mesh(const lifter *l, const mesh *m, int64_t of) {
+/* Which part a rank has along the axes of an entry, major first. */
+static int64_t part_of_entry(const mesh *m, int64_t entry, const int64_t *at) {
+    int64_t part = 0;
+    for (int k = 0; k < dim_naxes(entry); k++) part = part * m->shape[dim_axis(entry, k)] + at[dim_axis(entry, k)];
+    return part;
+}
+
+/* The axes of the grid whose parts are those of an entry's axes of some mesh; 0: none are. */
+static uint32_t axes_of_entry(const lifter *l, const placement *p, int64_t entry) {
+    int64_t n = 1, at[MESH_MAX_NDIM];
+    for (int k = 0; k < dim_naxes(entry); k++) n *= p->mesh->shape[dim_axis(entry, k)];
     for (uint32_t axes = 1; axes < UINT32_C(1) << l->grid.naxes; axes++) {
-        bool equal = lift_extent(l, axes) == m->shape[of];
-        int64_t at[MESH_MAX_NDIM];
+        bool equal = lift_extent(l, axes) == n;
         for (size_t i = 0; i < l->nranks && equal; i++)
-            equal = mesh_coordinates(m, (int64_t)i, at) && at[of] == lift_part(l, i, axes);
+            equal =
+                mesh_coordinates(p->mesh, (int64_t)i, at) && part_of_entry(p->mesh, entry, at) == lift_part(l, i, axes);
         if (equal) return axes;
     }
     return 0;
@@ -188,13 +249,8 @@ static bool is_placed(const weft_var *v) {
 }
 
 uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d) {
-    uint32_t axes = 0;
-    for (int k = 0; is_placed(v) && k < dim_naxes(v->dist->dims_mapping[d]); k++) {
-        uint32_t own = axes_of_mesh(l, v->dist->mesh, dim_axis(v->dist->dims_mapping[d], k));
-        if (!own || axes >= (own & -own)) return 0; /* parts lie in the order of the grid's axes */
-        axes |= own;
-    }
-    return axes;
+    if (!is_placed(v) || v->dist->dims_mapping[d] < 0) return 0;
+    return axes_of_entry(l, v->dist, v->dist->dims_mapping[d]);
 }
 
 /* The axes that shard dimension `d` of the rank's var; 0: none do, or they cannot be told. */

@@ -4,9 +4,7 @@
 . tests/support/python.sh
 cases=$fixtures/spmd/paddle26
 [ -d "$cases" ] || { skipped=1; finish; exit 0; }
-cp "$cases/mlp_tp_mp2/serial.pdmodel" "$folder/serial.pdmodel"
 of_all="$folder/rank0.pdmodel $folder/rank1.pdmodel $folder/rank2.pdmodel $folder/rank3.pdmodel"
-given="--params $cases/mlp_tp_mp2/params.npz --feed $cases/mlp_tp_mp2/feeds.npz --fetch mean_0.tmp_0"
 
 annotate() { # members of "vars"
     echo '{"meshes": [{"shape": [2, 2], "ids": [0, 1, 2, 3], "dims": ["a", "b"]}], "vars": {'"$1"'}}' >"$folder/annotate.json"
@@ -14,7 +12,11 @@ annotate() { # members of "vars"
 expand() { # pass list
     "$weft" opt "$folder/serial.pdmodel" --dist "$folder/annotate.json" --passes "$1" -o "$folder/rank{rank}.pdmodel" 2>"$folder/report"
 }
-"$weft" run "$folder/serial.pdmodel" $given >"$folder/serial.csv" 2>/dev/null
+take() { # case
+    cp "$cases/$1/serial.pdmodel" "$folder/serial.pdmodel"
+    given="--params $cases/$1/params.npz --feed $cases/$1/feeds.npz --fetch mean_0.tmp_0"
+    "$weft" run "$folder/serial.pdmodel" $given >"$folder/serial.csv" 2>/dev/null
+}
 compare='NR == FNR { if (FNR > 1) serial[$1] = $4; next }
     FNR > 1 { d = $4 - serial[$1]; n++; if (d > 1e-5 || -d > 1e-5) bad++ } END { exit !n || bad }'
 trains() { # what
@@ -25,6 +27,14 @@ trains() { # what
     ok $? "$1 is proved to be the serial program"
 }
 
+take mlp_batch5_dp2
+for list in '0, 1' '1, 0'; do
+    annotate '"x": {"mesh": 0, "dims_mapping": [['"$list"'], -1]}'
+    expand spmd_expand
+    trains "a batch of five rows over axes $list"
+done
+
+take mlp_tp_mp2
 annotate '"x": {"mesh": 0, "dims_mapping": [[0, 1], -1]}'
 for passes in spmd_expand configs/spmd.yaml; do
     expand $passes
@@ -59,4 +69,24 @@ ok $? 'an axis of two dimensions is refused'
 annotate '"x": {"mesh": 0, "dims_mapping": [[0, 2], -1]}'
 expand spmd_expand; [ $? = 1 ] && grep -q 'dims_mapping\[0\]: expected -1 or a mesh axis below 2, found 2' "$folder/report"
 ok $? 'an axis that the mesh does not have is refused'
+
+# DTensor's [Shard(0), Shard(0)] of a traced graph.
+graph=$fixtures/torch/spmd/graphs/mlp_tp_sgd.w4/before.fx.json
+[ -f "$graph" ] || { skipped=1; finish; exit 0; }
+annotate ''
+place_inputs() { # how x lies
+    sed 's/"placements_in": {[^}]*}/"placements_in": {"x": '"$1"', "y": ["S0", "Shard(dim=0)"], "w0": ["R", "Replicate()"]}/' "$graph" >"$folder/before.fx.json"
+}
+expand_graph() { "$weft" opt -q "$folder/before.fx.json" --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.fx.json" 2>"$folder/report"; }
+place_inputs '["Shard(0)", "S(0)"]'
+expand_graph
+prints 0 'against the serial program: same' 'a traced graph whose rows lie over two axes is proved to be the whole' \
+    "$weft" verify "$folder/rank0.fx.json" "$folder/rank1.fx.json" "$folder/rank2.fx.json" "$folder/rank3.fx.json" --against "$folder/before.fx.json"
+grep -q '"placements_out": *\[ *\[ *"R", *"R" *\]' "$folder/rank0.fx.json"; ok $? 'placements of its outputs are lists by axis'
+place_inputs '"S(0)"'
+expand_graph; [ $? = 1 ] && grep -q 'placements_in: x: expected a list of placements, one for each of 2 mesh axes' "$folder/report"
+ok $? 'one placement for two axes is refused'
+place_inputs '["S(0)", "Partial()"]'
+expand_graph; [ $? = 1 ] && grep -q 'placements_in: x: expected R or S(dim) of 2 dimensions, found "Partial()"' "$folder/report"
+ok $? 'what is no placement is refused'
 finish

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist_attr/dims.h"
 #include "passes/choice/choice.h"
 #include "tests/support/must.h"
 
@@ -289,8 +290,12 @@ static const char *lies(const weft_program *program, const char *var) {
     const weft_var *v = weft_block_find_var(program->blocks[0], var);
     int n = 0;
     cr_assert(v && v->dist, "%s", var);
-    for (int d = 0; d < v->dist->ndim; d++)
-        n += snprintf(words + n, sizeof words - (size_t)n, "%s%lld", d ? " " : "", (long long)v->dist->dims_mapping[d]);
+    for (int d = 0; d < v->dist->ndim; d++) {
+        int64_t entry = v->dist->dims_mapping[d];
+        n += snprintf(words + n, sizeof words - (size_t)n, "%s%d", d ? " " : "", entry < 0 ? -1 : dim_axis(entry, 0));
+        for (int i = 1; i < dim_naxes(entry); i++)
+            n += snprintf(words + n, sizeof words - (size_t)n, "+%d", dim_axis(entry, i));
+    }
     return words;
 }
 
@@ -307,6 +312,14 @@ Test(passes_choice, data_parallel_where_batches_are_large) {
     cr_expect_str_eq(lies(p, "w"), "-1 -1");
     cr_expect_str_eq(lies(p, "u"), "-1 -1");
     cr_expect_str_eq(lies(p, "a"), "0 -1");
+    end(p);
+}
+
+Test(passes_choice, a_large_batch_over_both_axes_of_a_mesh) {
+    NEEDS_SOLVER;
+    weft_program *p = choose("262144", "256", "512", "spmd_choose: {mesh: \"a=2, b=2\"}");
+    cr_expect_str_eq(lies(p, "x"), "0+1 -1");
+    cr_expect_str_eq(lies(p, "a"), "0+1 -1");
     end(p);
 }
 
