@@ -4,8 +4,8 @@
 
 /* One box: a dense smaller tensor, and where it lies in the larger one. */
 typedef struct box {
-    strided_walk walk;
-    int64_t offset;
+    elements_walk walk;
+    int64_t offset; /* bytes */
     uint32_t small; /* argument; of the outputs where the box is taken out of the larger tensor */
 } box;
 typedef struct box_state {
@@ -17,36 +17,34 @@ typedef struct box_state {
 } box_state;
 
 /* `dims` are the box's, in the rank of the larger tensor. */
-static void init_box(box *b, const tensor *large, const int64_t *dims, const int64_t *first, bool takes_out) {
+static weft_status init_box(box *b, const tensor *large, const int64_t *dims, const int64_t *first, bool takes_out) {
     int64_t of_large[WEFT_MAX_RANK], strides[1 + KERNEL_INPUTS][WEFT_MAX_RANK];
     strides_dense(large->ndim, large->dims, of_large);
     strides_dense(large->ndim, dims, strides[takes_out ? 0 : 1]);
     memcpy(strides[takes_out ? 1 : 0], of_large, sizeof of_large);
     b->offset = 0;
     for (int i = 0; i < large->ndim; i++) b->offset += first[i] * of_large[i];
-    b->walk =
-        (strided_walk){.args = {.p = 1}, .items = CUDA_KERNEL_strided_scaled, .blocks = CUDA_KERNEL_summed_scaled};
-    strided_init(&b->walk, large->ndim, dims, 1, strides);
+    b->offset *= (int64_t)weft_dtype_nbytes(large->dtype);
+    return move_init(&b->walk, large->dtype, large->ndim, dims, strides);
 }
 
 static weft_status require_box(const tensor *large) {
-    if (!large || large->dtype != WEFT_FP32) return cuda_refuse("no fp32");
     return large->height >= 0 ? cuda_refuse("rows (SelectedRows)") : NULL;
 }
 
 static weft_status launch(const cuda_launch *l) {
     const kernel_call *c = l->call;
     const box_state *s = c->state;
-    float *large = s->takes_out ? arg_in(c, s->large)->data : arg_out(c, s->large)->data;
+    char *large = s->takes_out ? arg_in(c, s->large)->data : arg_out(c, s->large)->data;
     if (s->clears) CUDA_TRY(MemsetAsync, large, 0, tensor_nbytes(arg_out(c, s->large)), l->stream);
     for (size_t i = 0; i < s->count; i++) {
         const box *b = &s->boxes[i];
         const tensor *small = s->takes_out ? &c->out[b->small] : &c->in[b->small];
         if (small->dtype == WEFT_DTYPE_NONE || !small->numel) continue;
         if (s->takes_out)
-            TRY(strided_launch(l, &b->walk, small->data, large + b->offset, NULL, NULL));
+            TRY(elements_launch(l, &b->walk, small->data, large + b->offset, NULL, NULL));
         else
-            TRY(strided_launch(l, &b->walk, large + b->offset, small->data, NULL, NULL));
+            TRY(elements_launch(l, &b->walk, large + b->offset, small->data, NULL, NULL));
     }
     return NULL;
 }
@@ -68,7 +66,7 @@ static weft_status prepare_parts(kernel_prepare *p, int large_slot, bool takes_o
     if (!s->boxes) return base_out_of_memory();
     for (uint32_t i = 0; i < n; i++) {
         if (parts[i].ndim != large->ndim) return cuda_refuse("parts of another rank");
-        init_box(&s->boxes[i], large, parts[i].dims, first, takes_out);
+        TRY(init_box(&s->boxes[i], large, parts[i].dims, first, takes_out));
         s->boxes[i].small = first_small + i;
         first[axis] += parts[i].dims[axis];
     }
@@ -122,7 +120,7 @@ static weft_status prepare_slice(kernel_prepare *p, const tensor *large, bool ta
         int64_t extent = clamp(ends[i], large->dims[axis]) - first[axis];
         dims[axis] = extent > 0 ? extent : 0;
     }
-    init_box(&s->boxes[0], large, dims, first, takes_out);
+    TRY(init_box(&s->boxes[0], large, dims, first, takes_out));
     s->boxes[0].small = small;
     return NULL;
 }

@@ -2,9 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "executor/devices/cuda/attrs.h"
-#include "executor/devices/cuda/kernels/args.h"
-#include "executor/devices/cuda/launch.h"
+#include "executor/devices/cuda/strided.h"
 #include "executor/kernels/fill/random.h"
 #include "executor/kernels/typed.h"
 
@@ -47,7 +45,7 @@ static weft_status prepare_value(kernel_prepare *p, double value) {
     if (!s) return base_out_of_memory();
     const tensor *out = type_out(p, 0);
     s->size = weft_dtype_nbytes(out->dtype);
-    if (s->size != 4 && s->size != 8) return cuda_refuse("elements of %zu bytes", s->size);
+    if (s->size != 1 && s->size != 4 && s->size != 8) return cuda_refuse("elements of %zu bytes", s->size);
     fill_elements(out->dtype, &s->word, 1, value);
     return NULL;
 }
@@ -65,7 +63,8 @@ static weft_status launch_fill(const cuda_launch *l) {
     const fill_state *s = l->call->state;
     const tensor *out = arg_out(l->call, 0);
     fill_args a = {out->numel, out->data, s->word};
-    return cuda_start_items(l, s->size == 4 ? CUDA_KERNEL_fill4 : CUDA_KERNEL_fill8, out->numel, &a);
+    cuda_kernel_id id = s->size == 1 ? CUDA_KERNEL_fill1 : s->size == 4 ? CUDA_KERNEL_fill4 : CUDA_KERNEL_fill8;
+    return cuda_start_items(l, id, out->numel, &a);
 }
 
 const cuda_op cuda_fill_constant = {.prepare = prepare_fill_constant, .launch = launch_fill};
@@ -96,50 +95,81 @@ const cuda_op cuda_sum = {.prepare = prepare_sum, .launch = launch_sum};
 
 typedef struct scale_state {
     float scale, bias;
+    bool is_integer;
+    elements_walk integers;
 } scale_state;
 
-static weft_status prepare_scale(kernel_prepare *p) {
+static weft_status prepare_line(kernel_prepare *p, double scale, double bias, bool after) {
     scale_state *s = KERNEL_STATE(p, scale_state);
     if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(cuda_require_fp32(p));
-    if (type_in(p, 1) || type_in(p, 2)) return cuda_refuse("a factor that is a tensor");
-    if (type_in(p, 0)->dtype != WEFT_FP32) return cuda_refuse("integers");
-    double scale = attr_float(p->op, "scale", 1), bias = attr_float(p->op, "bias", 0);
-    bool after = attr_bool(p->op, "bias_after_scale", true);
-    *s = (scale_state){(float)scale, (float)(after ? bias : bias * scale)};
+    s->scale = (float)scale;
+    s->bias = (float)(after ? bias : bias * scale);
+    s->is_integer = x->dtype != WEFT_FP32;
+    if (!s->is_integer) return NULL;
+    int64_t n = x->numel, strides[3][WEFT_MAX_RANK] = {{1}, {1}};
+    TRY(elements_init(&s->integers, ELEMENTS_scaled, x->dtype, out->dtype, 1, &n, 1, strides));
+    s->integers.args.p = (cuda_index)scale; /* truncated, as the CPU's are */
+    s->integers.args.q = after ? (cuda_index)bias : (cuda_index)bias * (cuda_index)scale;
     return NULL;
+}
+
+static weft_status prepare_scale(kernel_prepare *p) {
+    if (type_in(p, 1) || type_in(p, 2)) return cuda_refuse("a factor that is a tensor");
+    return prepare_line(p, attr_float(p->op, "scale", 1), attr_float(p->op, "bias", 0),
+                        attr_bool(p->op, "bias_after_scale", true));
+}
+static weft_status prepare_increment(kernel_prepare *p) {
+    return prepare_line(p, 1, attr_float(p->op, "step", 1), true);
 }
 
 static weft_status launch_scale(const cuda_launch *l) {
     const scale_state *s = l->call->state;
     const tensor *x = arg_in(l->call, 0), *out = arg_out(l->call, 0);
+    if (s->is_integer) return elements_launch(l, &s->integers, out->data, x->data, NULL, NULL);
     unary_args a = {out->numel, out->data, x->data, NULL, s->scale, s->bias};
     return cuda_start_items(l, CUDA_KERNEL_scale_elements, out->numel, &a);
 }
 
 const cuda_op cuda_scale = {.prepare = prepare_scale, .launch = launch_scale};
+const cuda_op cuda_increment = {.prepare = prepare_increment, .launch = launch_scale};
+
+/* --- assign_value ------------------------------------------------------------------------------------------------- */
+
+typedef struct given_state {
+    const void *bytes;
+} given_state;
+
+static weft_status prepare_given(kernel_prepare *p) {
+    given_state *s = KERNEL_STATE(p, given_state);
+    if (!s) return base_out_of_memory();
+    const tensor *out = type_out(p, 0);
+    size_t count = 0;
+    if (tensor_nbytes(out) > KERNEL_BYTES) return cuda_refuse("%zu bytes", tensor_nbytes(out));
+    return attr_elements(p, out->dtype, &s->bytes, &count);
+}
+
+static weft_status launch_given(const cuda_launch *l) {
+    const tensor *out = arg_out(l->call, 0);
+    given_args a = {.nitems = (cuda_index)tensor_nbytes(out), .out = out->data};
+    memcpy(a.bytes, ((const given_state *)l->call->state)->bytes, tensor_nbytes(out));
+    return cuda_start_items(l, CUDA_KERNEL_given_bytes, a.nitems, &a);
+}
+
+const cuda_op cuda_assign_value = {.prepare = prepare_given, .launch = launch_given};
 
 /* --- cast --------------------------------------------------------------------------------------------------------- */
 
 typedef struct cast_state {
-    cast_type from, to;
+    element_type from, to;
 } cast_state;
-
-static bool cast_type_of(weft_dtype dtype, cast_type *out) {
-    switch ((int)dtype) {
-    case WEFT_FP32: *out = CAST_FP32; return true;
-    case WEFT_INT32: *out = CAST_INT32; return true;
-    case WEFT_INT64: *out = CAST_INT64; return true;
-    case WEFT_BOOL: *out = CAST_BOOL; return true;
-    default: return false;
-    }
-}
 
 static weft_status prepare_cast(kernel_prepare *p) {
     cast_state *s = KERNEL_STATE(p, cast_state);
     if (!s) return base_out_of_memory();
     TRY(cuda_require_fp32(p));
-    if (cast_type_of(type_in(p, 0)->dtype, &s->from) && cast_type_of(type_out(p, 0)->dtype, &s->to)) return NULL;
+    if (element_type_of(type_in(p, 0)->dtype, &s->from) && element_type_of(type_out(p, 0)->dtype, &s->to)) return NULL;
     return cuda_refuse("%s to %s", weft_dtype_name(type_in(p, 0)->dtype), weft_dtype_name(type_out(p, 0)->dtype));
 }
 

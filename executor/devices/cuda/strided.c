@@ -54,7 +54,7 @@ weft_status strided_launch(const cuda_launch *l, const strided_walk *w, void *ou
 
 /* --- two operands ------------------------------------------------------------------------------------------------- */
 
-static weft_status broadcast(const kernel_prepare *p, const tensor *t, const tensor *into, int64_t *out_strides) {
+weft_status strided_broadcast(const kernel_prepare *p, const tensor *t, const tensor *into, int64_t *out_strides) {
     int axis = t->ndim < into->ndim ? (int)attr_int(p->op, "axis", -1) : -1;
     if (strides_broadcast(t, axis, into->ndim, into->dims, out_strides)) return NULL;
     return cuda_refuse("a way of broadcasting");
@@ -68,37 +68,51 @@ static weft_status require_real_args(const kernel_prepare *p) {
     return out && out->dtype != WEFT_FP32 ? cuda_refuse("integers") : NULL;
 }
 
-static weft_status prepare_pair(kernel_prepare *p, cuda_kernel_id items, cuda_kernel_id blocks) {
-    strided_walk *w = KERNEL_STATE(p, strided_walk);
+typedef struct pair_walk {
+    strided_walk reals;
+    elements_walk integers;
+    bool is_integer;
+} pair_walk;
+
+static weft_status prepare_pair(kernel_prepare *p, cuda_kernel_id items, cuda_kernel_id blocks, int function) {
+    pair_walk *w = KERNEL_STATE(p, pair_walk);
     if (!w) return base_out_of_memory();
     int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
-    const tensor *out = type_out(p, 0);
-    TRY(require_real_args(p));
-    *w = (strided_walk){.items = items, .blocks = blocks};
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    w->is_integer = x->dtype != WEFT_FP32 && function >= 0;
+    TRY(w->is_integer ? cuda_require_fp32(p) : require_real_args(p));
     strides_dense(out->ndim, out->dims, strides[0]);
-    TRY(broadcast(p, type_in(p, 0), out, strides[1]));
-    TRY(broadcast(p, type_in(p, 1), out, strides[2]));
-    strided_init(w, out->ndim, out->dims, 2, strides);
+    TRY(strided_broadcast(p, x, out, strides[1]));
+    TRY(strided_broadcast(p, type_in(p, 1), out, strides[2]));
+    if (w->is_integer)
+        return elements_init(&w->integers, (element_function)function, x->dtype, out->dtype, out->ndim, out->dims, 2,
+                             strides);
+    w->reals = (strided_walk){.items = items, .blocks = blocks};
+    strided_init(&w->reals, out->ndim, out->dims, 2, strides);
     return NULL;
 }
 
 static weft_status launch_pair(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 0)->data, arg_in(c, 1)->data, NULL);
+    const pair_walk *w = c->state;
+    const void *x = arg_in(c, 0)->data, *y = arg_in(c, 1)->data;
+    if (w->is_integer) return elements_launch(l, &w->integers, arg_out(c, 0)->data, x, y, NULL);
+    return strided_launch(l, &w->reals, arg_out(c, 0)->data, x, y, NULL);
 }
 
-#define PAIR(name)                                                                                                     \
+/* `integers`: the function of elements.def; -1: there is none. */
+#define PAIR(name, integers)                                                                                           \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        return prepare_pair(p, STRIDED_KERNELS(name));                                                                 \
+        return prepare_pair(p, STRIDED_KERNELS(name), integers);                                                       \
     }                                                                                                                  \
     const cuda_op cuda_elementwise_##name = {.prepare = prepare_##name, .launch = launch_pair};
-PAIR(add)
-PAIR(sub)
-PAIR(mul)
-PAIR(div)
-PAIR(max)
-PAIR(min)
-PAIR(pow)
+PAIR(add, ELEMENTS_add)
+PAIR(sub, ELEMENTS_sub)
+PAIR(mul, ELEMENTS_mul)
+PAIR(div, -1)
+PAIR(max, ELEMENTS_max)
+PAIR(min, ELEMENTS_min)
+PAIR(pow, -1)
 #undef PAIR
 
 /* --- gradients of two operands ------------------------------------------------------------------------------------ */
@@ -127,11 +141,11 @@ static weft_status prepare_side(const kernel_prepare *p, pair_state *s, int side
     const tensor *dout = type_in(p, s->dout), *result = type_out(p, side);
     const side_rule *rule = &s->rules[side];
     if (!result) return NULL;
-    TRY(broadcast(p, result, dout, strides[0]));
+    TRY(strided_broadcast(p, result, dout, strides[0]));
     for (int k = 0; k < KERNEL_INPUTS; k++) {
         if (rule->in[k] == DOUT) strides_dense(dout->ndim, dout->dims, strides[k + 1]);
-        if (rule->in[k] == OF_X) TRY(broadcast(p, type_in(p, 0), dout, strides[k + 1]));
-        if (rule->in[k] == OF_Y) TRY(broadcast(p, type_in(p, 1), dout, strides[k + 1]));
+        if (rule->in[k] == OF_X) TRY(strided_broadcast(p, type_in(p, 0), dout, strides[k + 1]));
+        if (rule->in[k] == OF_Y) TRY(strided_broadcast(p, type_in(p, 1), dout, strides[k + 1]));
     }
     s->walks[side] = (strided_walk){.args = {.p = rule->p}, .items = rule->items, .blocks = rule->blocks};
     strided_init(&s->walks[side], dout->ndim, dout->dims, KERNEL_INPUTS, strides);
@@ -180,6 +194,9 @@ SIDES(mul, {STRIDED_KERNELS(mul), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(mu
 SIDES(div, {STRIDED_KERNELS(div), {DOUT, OF_Y, NOTHING}, 0}, {STRIDED_KERNELS(div_slope), {DOUT, OF_X, OF_Y}, 0})
 SIDES(pow, {STRIDED_KERNELS(pow_slope), {DOUT, OF_X, OF_Y}, 0},
       {STRIDED_KERNELS(pow_base_slope), {DOUT, OF_X, OF_Y}, 0})
+SIDES(max, {STRIDED_KERNELS(if_larger), {DOUT, OF_X, OF_Y}, 0}, {STRIDED_KERNELS(unless_larger), {DOUT, OF_X, OF_Y}, 0})
+SIDES(min, {STRIDED_KERNELS(if_smaller), {DOUT, OF_X, OF_Y}, 0},
+      {STRIDED_KERNELS(unless_smaller), {DOUT, OF_X, OF_Y}, 0})
 #undef SIDES
 
 /* --- one operand -------------------------------------------------------------------------------------------------- */
@@ -242,35 +259,55 @@ REDUCE(reduce_mean_grad, scaled, true, true, false)
 REDUCE(mean_grad, scaled, true, true, true)
 #undef REDUCE
 
-/* Axis i of `to` is axis axes[i] of `from`, of the forward op; the gradient goes back. */
-static weft_status prepare_transposed(kernel_prepare *p, const tensor *from, const tensor *to, bool is_grad) {
+/* --- sigmoid_cross_entropy_with_logits ---------------------------------------------------------------------------- */
+
+static weft_status prepare_logits(kernel_prepare *p, cuda_kernel_id items, cuda_kernel_id blocks, int nin) {
     strided_walk *w = KERNEL_STATE(p, strided_walk);
     if (!w) return base_out_of_memory();
-    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK], of_from[WEFT_MAX_RANK];
-    size_t count;
-    const int64_t *axes = attr_ints(p->op, "axis", &count);
-    if (from->dtype != WEFT_FP32) return cuda_refuse("no fp32");
-    if ((int)count != from->ndim || from->ndim != to->ndim) return cuda_refuse("axes of another rank");
-    strides_dense(from->ndim, from->dims, of_from);
-    strides_dense(to->ndim, to->dims, strides[0]);
-    for (int i = 0; i < to->ndim; i++) {
-        int axis = (int)(axes[i] < 0 ? axes[i] + to->ndim : axes[i]);
-        if (is_grad)
-            strides[1][axis] = of_from[i];
-        else
-            strides[1][i] = of_from[axis];
-    }
-    *w = (strided_walk){.items = CUDA_KERNEL_strided_scaled, .blocks = CUDA_KERNEL_summed_scaled};
-    w->args.p = 1;
-    strided_init(w, to->ndim, to->dims, 1, strides);
+    int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
+    const tensor *x = type_in(p, 0);
+    TRY(require_real_args(p));
+    if (type_in(p, 2)) return cuda_refuse("weights");
+    if (attr_bool(p->op, "normalize", false)) return cuda_refuse("a loss divided by a count");
+    if (type_in(p, 1)->numel != x->numel) return cuda_refuse("labels that broadcast");
+    for (int k = 0; k <= nin; k++) strides_dense(x->ndim, x->dims, strides[k]);
+    *w = (strided_walk){.args = {.p = (float)attr_int(p->op, "ignore_index", -100)}, .items = items, .blocks = blocks};
+    strided_init(w, x->ndim, x->dims, nin, strides);
     return NULL;
 }
 
-static weft_status prepare_transpose(kernel_prepare *p) {
-    return prepare_transposed(p, type_in(p, 0), type_out(p, 0), false);
+static weft_status prepare_logits_loss(kernel_prepare *p) {
+    return prepare_logits(p, STRIDED_KERNELS(sigmoid_loss), 2);
 }
-static weft_status prepare_transpose_grad(kernel_prepare *p) {
-    return prepare_transposed(p, type_in(p, 1), type_out(p, 0), true);
+static weft_status prepare_logits_grad(kernel_prepare *p) {
+    return prepare_logits(p, STRIDED_KERNELS(sigmoid_loss_slope), 3);
 }
-const cuda_op cuda_transpose2 = {.prepare = prepare_transpose, .launch = launch_single};
-const cuda_op cuda_transpose2_grad = {.prepare = prepare_transpose_grad, .launch = launch_single_grad};
+static weft_status launch_logits(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    const void *dy = c->schema->ninputs > 3 ? arg_in(c, 3)->data : NULL;
+    return strided_launch(l, c->state, arg_out(c, 0)->data, arg_in(c, 0)->data, arg_in(c, 1)->data, dy);
+}
+
+const cuda_op cuda_sigmoid_loss = {.prepare = prepare_logits_loss, .launch = launch_logits};
+const cuda_op cuda_sigmoid_loss_grad = {.prepare = prepare_logits_grad, .launch = launch_logits};
+
+/* --- gradients of what was repeated ------------------------------------------------------------------------------- */
+
+static weft_status prepare_expand_grad(kernel_prepare *p) {
+    pair_state *s = KERNEL_STATE(p, pair_state);
+    static const side_rule rules[2] = {{STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}};
+    if (!s) return base_out_of_memory();
+    TRY(cuda_require_fp32(p));
+    s->rules = rules;
+    s->dout = slot_of(p->schema, "Out@GRAD");
+    if (type_out(p, 0)->dtype != WEFT_FP32) return cuda_refuse("integers");
+    return prepare_side(p, s, 0);
+}
+
+static weft_status launch_expand_grad(const cuda_launch *l) {
+    const kernel_call *c = l->call;
+    const pair_state *s = c->state;
+    return strided_launch(l, &s->walks[0], arg_out(c, 0)->data, arg_in(c, s->dout)->data, NULL, NULL);
+}
+
+const cuda_op cuda_expand_grad = {.prepare = prepare_expand_grad, .launch = launch_expand_grad};

@@ -64,3 +64,28 @@ static weft_status launch_grad(const cuda_launch *l) {
 
 const cuda_op cuda_table = {.prepare = prepare, .launch = launch};
 const cuda_op cuda_table_grad = {.prepare = prepare_grad, .launch = launch_grad};
+
+/* --- one_hot_v2 --------------------------------------------------------------------------------------------------- */
+
+static weft_status prepare_one_hot(kernel_prepare *p) {
+    table_state *s = KERNEL_STATE(p, table_state);
+    if (!s) return base_out_of_memory();
+    const tensor *ids = type_in(p, 0), *out = type_out(p, 0);
+    if (!ids->numel || out->dtype != WEFT_FP32 || (ids->dtype != WEFT_INT64 && ids->dtype != WEFT_INT32))
+        return cuda_refuse("ids of %s", weft_dtype_name(ids->dtype));
+    *s = (table_state){.width = out->numel / ids->numel, .is_wide = ids->dtype == WEFT_INT64};
+    return NULL;
+}
+
+static weft_status launch_one_hot(const cuda_launch *l) {
+    const table_state *s = l->call->state;
+    const tensor *out = arg_out(l->call, 0);
+    table_args a = {.nitems = out->numel,
+                    .width = s->width,
+                    .ids = arg_in(l->call, 0)->data,
+                    .wide_ids = s->is_wide,
+                    .out = out->data};
+    return cuda_start_items(l, CUDA_KERNEL_one_hot, a.nitems, &a);
+}
+
+const cuda_op cuda_one_hot = {.prepare = prepare_one_hot, .launch = launch_one_hot};

@@ -1,5 +1,6 @@
 /* all.cu: every kernel, as one image: nvcc takes long to start. */
 #include "executor/devices/cuda/kernels/batch.cu"
+#include "executor/devices/cuda/kernels/elements.cu"
 #include "executor/devices/cuda/kernels/loop.cu"
 #include "executor/devices/cuda/kernels/optimizer.cu"
 #include "executor/devices/cuda/kernels/pool.cu"

@@ -4,7 +4,7 @@
 
 typedef long long cuda_index;
 
-enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 16, LOOP_MEMBERS = 32 };
+enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 64, LOOP_MEMBERS = 32 };
 
 /* unary.cu: out[i] from x[i], and from dy[i] where it is a gradient. */
 typedef struct unary_args {
@@ -26,9 +26,45 @@ typedef struct strided_args {
     cuda_index summed_extent[KERNEL_AXES], summed_stride[KERNEL_INPUTS][KERNEL_AXES];
 } strided_args;
 
+/* Types of elements that kernels know. */
+typedef enum element_type { ELEMENT_FP32, ELEMENT_INT32, ELEMENT_INT64, ELEMENT_BOOL } element_type;
+
+/* elements.cu: each element of out is of the elements of inputs at its place; functions of elements.def. */
+typedef struct elements_args {
+    cuda_index nitems;
+    strided_args walk; /* addresses are of any type */
+    int function;
+    int type, out_type; /* element_type; of inputs but a condition */
+    int size;           /* of what moves: 1, 2, 4 or 8 bytes */
+    cuda_index p, q;
+} elements_args;
+typedef enum element_function {
+#define ELEMENTS(name, integer, real) ELEMENTS_##name,
+#include "executor/devices/cuda/kernels/elements.def"
+#undef ELEMENTS
+    ELEMENTS_MOVE,   /* a */
+    ELEMENTS_CHOOSE, /* b where the boolean a is true, else c */
+} element_function;
+
+/* The lower or upper triangles of matrices, by words. */
+typedef struct triangle_args {
+    cuda_index nitems, nrows, ncolumns, diagonal;
+    void *out;
+    const void *x;
+    int size, is_lower;
+} triangle_args;
+
+/* Up to so many bytes that come with the launch. */
+enum { KERNEL_BYTES = 2048 };
+typedef struct given_args {
+    cuda_index nitems; /* bytes */
+    unsigned char *out;
+    unsigned char bytes[KERNEL_BYTES];
+} given_args;
+
 /* simple.cu */
 typedef struct fill_args {
-    cuda_index nitems; /* words of 4 or 8 bytes */
+    cuda_index nitems; /* words of 1, 4 or 8 bytes */
     void *out;
     unsigned long long word;
 } fill_args;
@@ -38,12 +74,11 @@ typedef struct sum_args {
     const float *in[KERNEL_TERMS];
     int n;
 } sum_args;
-typedef enum cast_type { CAST_FP32, CAST_INT32, CAST_INT64, CAST_BOOL } cast_type;
 typedef struct cast_args {
     cuda_index nitems;
     void *out;
     const void *x;
-    int from, to; /* cast_type */
+    int from, to; /* element_type */
 } cast_args;
 typedef struct dropout_args {
     cuda_index nitems;

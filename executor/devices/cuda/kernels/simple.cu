@@ -1,6 +1,10 @@
 /* simple.cu: filling, adding up, casting, dropping out. */
 #include "executor/devices/cuda/kernels/kernel.h"
 
+ITEM_KERNEL(fill1, fill_args) {
+    ((unsigned char *)a->out)[i] = (unsigned char)a->word;
+}
+
 ITEM_KERNEL(fill4, fill_args) {
     ((unsigned *)a->out)[i] = (unsigned)a->word;
 }
@@ -18,30 +22,30 @@ ITEM_KERNEL(sum_terms, sum_args) {
 
 DEVICE float cast_to_float(const cast_args *a, cuda_index i) {
     switch (a->from) {
-    case CAST_FP32: return ((const float *)a->x)[i];
-    case CAST_INT32: return (float)((const int *)a->x)[i];
-    case CAST_INT64: return (float)((const long long *)a->x)[i];
+    case ELEMENT_FP32: return ((const float *)a->x)[i];
+    case ELEMENT_INT32: return (float)((const int *)a->x)[i];
+    case ELEMENT_INT64: return (float)((const long long *)a->x)[i];
     default: return ((const unsigned char *)a->x)[i];
     }
 }
 
 DEVICE long long cast_to_integer(const cast_args *a, cuda_index i) {
     switch (a->from) {
-    case CAST_FP32: return (long long)((const float *)a->x)[i];
-    case CAST_INT32: return ((const int *)a->x)[i];
-    case CAST_INT64: return ((const long long *)a->x)[i];
+    case ELEMENT_FP32: return (long long)((const float *)a->x)[i];
+    case ELEMENT_INT32: return ((const int *)a->x)[i];
+    case ELEMENT_INT64: return ((const long long *)a->x)[i];
     default: return ((const unsigned char *)a->x)[i];
     }
 }
 
 ITEM_KERNEL(cast_elements_of, cast_args) {
     switch (a->to) {
-    case CAST_FP32: ((float *)a->out)[i] = cast_to_float(a, i); return;
-    case CAST_INT32: ((int *)a->out)[i] = (int)cast_to_integer(a, i); return;
-    case CAST_INT64: ((long long *)a->out)[i] = cast_to_integer(a, i); return;
+    case ELEMENT_FP32: ((float *)a->out)[i] = cast_to_float(a, i); return;
+    case ELEMENT_INT32: ((int *)a->out)[i] = (int)cast_to_integer(a, i); return;
+    case ELEMENT_INT64: ((long long *)a->out)[i] = cast_to_integer(a, i); return;
     default:
         ((unsigned char *)a->out)[i] =
-            a->from == CAST_FP32 ? cast_to_float(a, i) != 0 : cast_to_integer(a, i) != 0;
+            a->from == ELEMENT_FP32 ? cast_to_float(a, i) != 0 : cast_to_integer(a, i) != 0;
     }
 }
 

@@ -1,22 +1,7 @@
 /* strided.cu: kernels of strided.def. Sums are of partial sums, in an order that does not depend on timing. */
-#include "executor/devices/cuda/kernels/kernel.h"
+#include "executor/devices/cuda/kernels/place.h"
 
 enum { PARTIAL = 64 }; /* elements that are added up one after another */
-
-typedef struct strided_at {
-    cuda_index out, in[KERNEL_INPUTS];
-} strided_at;
-
-DEVICE strided_at place_of(const strided_args *a, cuda_index i) {
-    strided_at at = {0, {0, 0, 0}};
-    for (int k = a->naxes - 1; k >= 0; k--) {
-        cuda_index index = k ? i % a->extent[k] : i;
-        i /= a->extent[k];
-        at.out += index * a->out_stride[k];
-        for (int n = 0; n < KERNEL_INPUTS; n++) at.in[n] += index * a->stride[n][k];
-    }
-    return at;
-}
 
 /* Behind `at`, element r of those that are added up. */
 DEVICE strided_at summed_place(const strided_args *a, strided_at at, cuda_index r) {

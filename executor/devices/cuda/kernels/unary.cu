@@ -17,13 +17,22 @@ DEVICE float gelu_slope(float x, float is_approximate) {
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
 }
 
+DEVICE float softened(float x, float threshold) {
+    return x > threshold ? x : log1pf(expf(x));
+}
+
+/* t is tanh(softened(x)). */
+DEVICE float mish_slope(float x, float t) {
+    return t + x * (1 - t * t) * sigmoid_of_x(x);
+}
+
 #define UNARY(op, first, second, value) \
-    DEVICE float op##_value(float x, float dy, float p, float q) { \
+    DEVICE float unary_##op##_of(float x, float dy, float p, float q) { \
         (void)dy, (void)p, (void)q; \
         return value; \
     } \
     ITEM_KERNEL(unary_##op, unary_args) { \
-        a->out[i] = op##_value(a->x[i], a->dy ? a->dy[i] : 0, a->p, a->q); \
+        a->out[i] = unary_##op##_of(a->x[i], a->dy ? a->dy[i] : 0, a->p, a->q); \
     }
 #include "executor/devices/cuda/kernels/unary.def"
 #undef UNARY
