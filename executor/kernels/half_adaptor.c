@@ -14,26 +14,10 @@
 
 #include "executor/kernels/typed.h"
 
-/* A half tensor of the call, seen as fp32. */
-typedef struct wide_arg {
-    uint32_t index; /* into in or out */
-    int32_t master; /* the argument of that side that stands for it, and is hidden; -1: none */
-    size_t at;      /* without one: its fp32 elements in the workspace */
-} wide_arg;
-
-/* One side of the call, as the kernel sees it. */
-typedef struct wide_side {
-    tensor *seen;
-    wide_arg *wide;
-    uint32_t count, nwide;
-} wide_side;
-
 typedef struct adaptor_state {
     kernel_run_fn run; /* of the kernel, with its state and its part of the workspace */
-    void *state;
     row_split split;
-    size_t workspace_at;
-    wide_side in, out;
+    half_view view;
 } adaptor_state;
 
 /* --- what is widened ---------------------------------------------------------------------------------------------- */
@@ -143,30 +127,47 @@ static weft_status widen(const kernel_prepare *p, const given_side *given, size_
     return NULL;
 }
 
-/* Prepares the kernel on the types that it will see. */
-static weft_status prepare(kernel_prepare *p) {
-    const kernel *k = p->adapted;
-    adaptor_state *s = ARENA_NEW(p->arena, adaptor_state);
+weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_prepare *), row_split *out_split,
+                              half_view *v) {
     given_side in = inputs_of(p), out = outputs_of(p);
     size_t workspace = 0;
-    if (!s) return base_out_of_memory();
-    TRY(widen(p, &in, &workspace, &s->in));
-    TRY(widen(p, &out, &workspace, &s->out));
+    TRY(widen(p, &in, &workspace, &v->in));
+    TRY(widen(p, &out, &workspace, &v->out));
     kernel_prepare inner = *p;
-    inner.in = s->in.seen;
-    inner.out = s->out.seen;
+    inner.in = v->in.seen;
+    inner.out = v->out.seen;
     inner.state = NULL;
     inner.workspace_nbytes = 0;
     inner.split = (row_split){0};
-    TRY(k->prepare(&inner));
-    s->run = k->run;
-    s->state = inner.state;
-    s->split = inner.split;
-    s->workspace_at = workspace;
+    weft_status status = prepare(&inner);
+    v->state = inner.state;
+    if (status) return status;
+    v->workspace_at = workspace;
     TRY(reserve(&workspace, inner.workspace_nbytes));
-    p->state = s;
+    *out_split = inner.split;
     p->split = (row_split){0};
     p->workspace_nbytes = workspace;
+    return NULL;
+}
+
+kernel_call half_view_call(const half_view *v, const kernel_call *c) {
+    kernel_call inner = *c;
+    present(&v->in, c->in, c->workspace);
+    present(&v->out, c->out, c->workspace);
+    inner.in = v->in.seen;
+    inner.out = v->out.seen;
+    inner.state = v->state;
+    inner.workspace = (char *)c->workspace + v->workspace_at;
+    return inner;
+}
+
+/* Prepares the kernel on the types that it will see. */
+static weft_status prepare(kernel_prepare *p) {
+    adaptor_state *s = ARENA_NEW(p->arena, adaptor_state);
+    if (!s) return base_out_of_memory();
+    s->run = p->adapted->run;
+    TRY(half_view_prepare(p, p->adapted->prepare, &s->split, &s->view));
+    p->state = s;
     return NULL;
 }
 
@@ -174,23 +175,18 @@ static weft_status prepare(kernel_prepare *p) {
 
 static weft_status run(const kernel_call *c) {
     const adaptor_state *s = c->state;
-    kernel_call inner = *c;
-    present(&s->in, c->in, c->workspace);
-    present(&s->out, c->out, c->workspace);
-    for (uint32_t i = 0; i < s->in.nwide; i++) {
-        const wide_arg *w = &s->in.wide[i];
-        const tensor *half = &c->in[w->index];
-        if (w->master < 0 && half->data) half_load(half->dtype, half->numel, half->data, 1, s->in.seen[w->index].data);
-    }
-    inner.in = s->in.seen;
-    inner.out = s->out.seen;
-    inner.state = s->state;
+    const wide_side *in = &s->view.in, *out = &s->view.out;
+    kernel_call inner = half_view_call(&s->view, c);
     inner.split = s->split;
-    inner.workspace = (char *)c->workspace + s->workspace_at;
+    for (uint32_t i = 0; i < in->nwide; i++) {
+        const wide_arg *w = &in->wide[i];
+        const tensor *half = &c->in[w->index];
+        if (w->master < 0 && half->data) half_load(half->dtype, half->numel, half->data, 1, in->seen[w->index].data);
+    }
     TRY(s->run(&inner));
-    for (uint32_t i = 0; i < s->out.nwide; i++) {
-        const tensor *half = &c->out[s->out.wide[i].index];
-        half_store(half->dtype, half->numel, s->out.seen[s->out.wide[i].index].data, half->data);
+    for (uint32_t i = 0; i < out->nwide; i++) {
+        const tensor *half = &c->out[out->wide[i].index];
+        half_store(half->dtype, half->numel, out->seen[out->wide[i].index].data, half->data);
     }
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/types.h"
 #include "executor/kernel.h"
 #include "tests/support/cuda_standin.h"
 #include "tests/support/fixtures.h"
@@ -108,10 +109,19 @@ static double tolerance_of(const char *path) {
     return 1e-5;
 }
 
-static void compare_floats(const char *path, const weft_tensor *want, const weft_tensor *got) {
-    double largest = 0, off = 0;
-    for (size_t i = 0; i < want->nbytes / sizeof(float); i++) {
-        double a = (double)((const float *)want->data)[i], b = (double)((const float *)got->data)[i];
+/* An element of a real type. */
+static double element_of(const weft_tensor *t, size_t i) {
+    if (t->dtype == WEFT_FP32) return (double)((const float *)t->data)[i];
+    uint16_t half = ((const uint16_t *)t->data)[i];
+    return (double)(t->dtype == WEFT_BF16 ? bf16_to_f32(half) : fp16_to_f32(half));
+}
+
+static void compare_reals(const char *path, const weft_tensor *want, const weft_tensor *got) {
+    double largest = 0, off = 0, tolerance = tolerance_of(path);
+    if (want->dtype == WEFT_FP16) tolerance = 2e-3;
+    if (want->dtype == WEFT_BF16) tolerance = 2e-2;
+    for (size_t i = 0; i < want->nbytes / weft_dtype_nbytes(want->dtype); i++) {
+        double a = element_of(want, i), b = element_of(got, i);
         if (!isfinite(a)) {
             check(a == b || (isnan(a) && isnan(b)), "%s: %s[%zu] is %g, not %g", path, want->name, i, b, a);
             continue;
@@ -119,7 +129,7 @@ static void compare_floats(const char *path, const weft_tensor *want, const weft
         largest = fmax(largest, fabs(a));
         off = fmax(off, isnan(b) ? INFINITY : fabs(a - b));
     }
-    check(off <= tolerance_of(path) * fmax(largest, 1e-6), "%s: %s is off by %g of %g", path, want->name, off, largest);
+    check(off <= tolerance * fmax(largest, 1e-6), "%s: %s is off by %g of %g", path, want->name, off, largest);
 }
 
 static void compare(const char *path, const weft_tensors *near, const weft_tensors *far) {
@@ -127,8 +137,8 @@ static void compare(const char *path, const weft_tensors *near, const weft_tenso
         const weft_tensor *want = weft_tensors_at(near, i), *got = weft_tensors_find(far, want->name);
         check(got && got->nbytes == want->nbytes, "%s: %s is missing", path, want->name);
         if (!got || got->nbytes != want->nbytes || !want->nbytes) continue;
-        if (want->dtype == WEFT_FP32)
-            compare_floats(path, want, got);
+        if (want->dtype == WEFT_FP32 || dtype_is_half(want->dtype))
+            compare_reals(path, want, got);
         else
             check(memcmp(want->data, got->data, want->nbytes) == 0, "%s: %s differs", path, want->name);
     }

@@ -499,8 +499,7 @@ int main(void) {
     products = cuda_standin_library("libcublasLt.so.13");
     convolutions = cuda_standin_library("libcudnn.so.9"); /* only where there is its header */
     check(runtime && collectives && products, "the stand-ins open");
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++)
-        try_rule(&rules[i]);
+    for (size_t i = 0; i < sizeof rules / sizeof *rules && runtime && collectives && products; i++) try_rule(&rules[i]);
     for (size_t i = 0; i < sizeof dnn_rules / sizeof *dnn_rules && convolutions; i++) try_rule(&dnn_rules[i]);
     try_good_order();
     return report_checks();

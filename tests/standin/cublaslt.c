@@ -1,9 +1,11 @@
-/* cublaslt.c: the part of cuBLASLt that weft_cuda.so uses: products of fp32 matrices by plain loops, on streams of the
- * stand-in for the CUDA runtime. What it must find in its arguments it checks: sizes that fit, a batch, an algorithm
- * that it gave itself, a workspace. */
+/* cublaslt.c: the part of cuBLASLt that weft_cuda.so uses: products of matrices by plain loops and fp32 sums, on
+ * streams of the stand-in for the CUDA runtime. What it must find in its arguments it checks: sizes that fit, a batch,
+ * an algorithm that it gave itself, a workspace. */
 #include <cublasLt.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "executor/devices/cuda/kernels/kernel.h"
 #include "tests/standin/queue.h"
 
 enum { ALGORITHM = 4711, WORKSPACE = 4096 };
@@ -11,7 +13,7 @@ enum { ALGORITHM = 4711, WORKSPACE = 4096 };
 typedef struct layout {
     uint64_t rows, columns;
     int64_t ld, stride;
-    int64_t nbatch;
+    int32_t nbatch, type; /* element_type */
 } layout;
 _Static_assert(sizeof(layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "fits");
 
@@ -22,8 +24,9 @@ typedef struct desc {
 typedef struct product {
     layout a, b, d;
     desc desc;
-    const float *from_a, *from_b;
-    float *to, *workspace;
+    const char *from_a, *from_b;
+    char *to;
+    void *workspace;
     float alpha;
 } product;
 
@@ -58,10 +61,11 @@ SHOWN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of, cub
 
 SHOWN cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t out, size_t size, cudaDataType type,
                                                        uint64_t rows, uint64_t columns, int64_t ld) {
-    if (type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+    int32_t element = type == CUDA_R_16F ? ELEMENT_FP16 : type == CUDA_R_16BF ? ELEMENT_BF16 : ELEMENT_FP32;
+    if (type != CUDA_R_32F && element == ELEMENT_FP32) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (ld < (int64_t)rows || !rows || !columns) return CUBLAS_STATUS_INVALID_VALUE;
     memset(out, 0, size);
-    memcpy(out, &(layout){rows, columns, ld, 0, 1}, sizeof(layout));
+    memcpy(out, &(layout){rows, columns, ld, 0, 1, element}, sizeof(layout));
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -110,7 +114,7 @@ static uint64_t used_columns(const layout *l, cublasOperation_t op) {
 static bool fits(const product *p) {
     return used_rows(&p->a, p->desc.a) == p->d.rows && used_columns(&p->b, p->desc.b) == p->d.columns &&
            used_columns(&p->a, p->desc.a) == used_rows(&p->b, p->desc.b) && p->a.nbatch == p->d.nbatch &&
-           p->b.nbatch == p->d.nbatch;
+           p->b.nbatch == p->d.nbatch && p->a.type == p->d.type && p->b.type == p->d.type;
 }
 
 static product product_of(const void *of, const void *a, const void *b, const void *d) {
@@ -139,24 +143,41 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static void multiply(const product *p, const float *a, const float *b, float *d) {
+static size_t size_of(const layout *l) {
+    return l->type == ELEMENT_FP32 ? 4 : 2;
+}
+
+static void multiply(const product *p, const char *a, const char *b, char *d) {
     uint64_t depth = used_columns(&p->a, p->desc.a);
     int64_t a_row = p->desc.a == CUBLAS_OP_N ? 1 : p->a.ld, a_step = p->desc.a == CUBLAS_OP_N ? p->a.ld : 1;
     int64_t b_column = p->desc.b == CUBLAS_OP_N ? p->b.ld : 1, b_step = p->desc.b == CUBLAS_OP_N ? 1 : p->b.ld;
+    float *sums = calloc(p->d.rows, sizeof *sums);
     for (uint64_t j = 0; j < p->d.columns; j++) {
-        float *to = d + (int64_t)j * p->d.ld;
-        for (uint64_t i = 0; i < p->d.rows; i++) to[i] = 0;
+        memset(sums, 0, p->d.rows * sizeof *sums);
         for (uint64_t k = 0; k < depth; k++) {
-            float factor = p->alpha * b[(int64_t)j * b_column + (int64_t)k * b_step];
-            const float *from = a + (int64_t)k * a_step;
-            for (uint64_t i = 0; i < p->d.rows; i++) to[i] += factor * from[(int64_t)i * a_row];
+            float factor = p->alpha * real_at(b, p->b.type, (int64_t)j * b_column + (int64_t)k * b_step);
+            int64_t from = (int64_t)k * a_step;
+            if (p->a.type == ELEMENT_FP32)
+                for (uint64_t i = 0; i < p->d.rows; i++)
+                    sums[i] += factor * ((const float *)(const void *)a)[from + (int64_t)i * a_row];
+            else
+                for (uint64_t i = 0; i < p->d.rows; i++)
+                    sums[i] += factor * real_at(a, p->a.type, from + (int64_t)i * a_row);
         }
+        for (uint64_t i = 0; i < p->d.rows; i++) store_real(d, p->d.type, (int64_t)j * p->d.ld + (int64_t)i, sums[i]);
     }
+    free(sums);
 }
 
-static void touch(const standin_item *item, const layout *l, const float *first, int64_t batch, bool writes) {
+static void touch(const standin_item *item, const layout *l, const char *first, int64_t batch, bool writes) {
     for (uint64_t j = 0; j < l->columns; j++)
-        standin_touch(item, first + batch * l->stride + (int64_t)j * l->ld, l->rows * sizeof *first, writes);
+        standin_touch(item, first + (batch * l->stride + (int64_t)j * l->ld) * (int64_t)size_of(l),
+                      l->rows * size_of(l), writes);
+}
+
+/* A matrix of a batch. */
+static int64_t matrix_at(const layout *l, int64_t batch) {
+    return batch * l->stride * (int64_t)size_of(l);
 }
 
 static void run(standin_item *item) {
@@ -169,7 +190,7 @@ static void run(standin_item *item) {
     }
     memset(p->workspace, 0x5a, WORKSPACE); /* it is the product's to write */
     for (int64_t k = 0; k < p->d.nbatch; k++)
-        multiply(p, p->from_a + k * p->a.stride, p->from_b + k * p->b.stride, p->to + k * p->d.stride);
+        multiply(p, p->from_a + matrix_at(&p->a, k), p->from_b + matrix_at(&p->b, k), p->to + matrix_at(&p->d, k));
 }
 
 SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t of, const void *alpha, const void *a,

@@ -140,10 +140,8 @@ static bool fits(const convolution *c) {
         if (standin_fails("propose")) return CUDNN_STATUS_INTERNAL_ERROR;                                              \
         out[0] = (type){.algo = no_order, .determinism = CUDNN_NON_DETERMINISTIC, .mathType = CUDNN_FMA_MATH};         \
         out[1] = (type){.algo = rounds, .determinism = CUDNN_DETERMINISTIC, .mathType = CUDNN_TENSOR_OP_MATH};         \
-        out[2] = (type){.algo = good,                                                                                  \
-                        .memory = WORKSPACE,                                                                           \
-                        .determinism = CUDNN_DETERMINISTIC,                                                            \
-                        .mathType = CUDNN_FMA_MATH};                                                                   \
+        out[2] =                                                                                                       \
+            (type){.algo = good, .memory = WORKSPACE, .determinism = CUDNN_DETERMINISTIC, .mathType = CUDNN_FMA_MATH}; \
         *n = 3;                                                                                                        \
         return CUDNN_STATUS_SUCCESS;                                                                                   \
     }
@@ -165,8 +163,8 @@ SHOWN cudnnStatus_t cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnnHandle_t ha
                                                                 const cudnnFilterDescriptor_t filter,
                                                                 const cudnnTensorDescriptor_t y,
                                                                 const cudnnConvolutionDescriptor_t how,
-                                                                const cudnnTensorDescriptor_t x, const int most,
-                                                                int *n, cudnnConvolutionBwdDataAlgoPerf_t *out) {
+                                                                const cudnnTensorDescriptor_t x, const int most, int *n,
+                                                                cudnnConvolutionBwdDataAlgoPerf_t *out) {
     convolution c = convolution_of(x, filter, how, y);
     (void)handle;
     return propose_x(&c, most, n, out);

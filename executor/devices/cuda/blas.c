@@ -63,9 +63,19 @@ static weft_status find_handle(cublasLtHandle_t *out) {
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
-static weft_status describe(cublasLtMatrixLayoutOpaque_t *layout, const blas_matrix *m, int64_t nbatch) {
+static bool type_of(weft_dtype dtype, cudaDataType *out) {
+    switch ((int)dtype) {
+    case WEFT_FP32: *out = CUDA_R_32F; return true;
+    case WEFT_FP16: *out = CUDA_R_16F; return true;
+    case WEFT_BF16: *out = CUDA_R_16BF; return true;
+    default: return false;
+    }
+}
+
+static weft_status describe(cublasLtMatrixLayoutOpaque_t *layout, const blas_matrix *m, cudaDataType type,
+                            int64_t nbatch) {
     int32_t count = (int32_t)nbatch;
-    BLAS_TRY(MatrixLayoutInit_internal, layout, sizeof *layout, CUDA_R_32F, (uint64_t)m->columns, (uint64_t)m->rows,
+    BLAS_TRY(MatrixLayoutInit_internal, layout, sizeof *layout, type, (uint64_t)m->columns, (uint64_t)m->rows,
              m->columns);
     BLAS_TRY(MatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
     BLAS_TRY(MatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m->stride,
@@ -74,18 +84,18 @@ static weft_status describe(cublasLtMatrixLayoutOpaque_t *layout, const blas_mat
 }
 
 /* What all matrices of an operand are aligned to. */
-static uint32_t alignment_of(const blas_matrix *m) {
-    uint64_t bits = (uint64_t)(uintptr_t)m->address | (uint64_t)m->stride * sizeof(float) | 256;
+static uint32_t alignment_of(const blas_matrix *m, size_t nbytes) {
+    uint64_t bits = (uint64_t)(uintptr_t)m->address | (uint64_t)m->stride * nbytes | 256;
     return (uint32_t)(bits & (~bits + 1));
 }
 
 static weft_status choose(cublasLtHandle_t handle, blas_product *p, const blas_matrix *a, const blas_matrix *b,
-                          const blas_matrix *c) {
+                          const blas_matrix *c, size_t nbytes) {
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t result;
     uint64_t most = WORKSPACE_NBYTES;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
-    uint32_t of_a = alignment_of(b), of_b = alignment_of(a), of_c = alignment_of(c);
+    uint32_t of_a = alignment_of(b, nbytes), of_b = alignment_of(a, nbytes), of_c = alignment_of(c, nbytes);
     const struct {
         cublasLtMatmulPreferenceAttributes_t attr;
         const void *value;
@@ -108,20 +118,22 @@ static weft_status choose(cublasLtHandle_t handle, blas_product *p, const blas_m
 }
 
 weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matrix *b, const blas_matrix *c,
-                         int64_t nbatch, float alpha) {
+                         weft_dtype dtype, int64_t nbatch, float alpha) {
     cublasLtHandle_t handle;
+    cudaDataType type;
     cublasOperation_t of_a = b->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                       of_b = a->transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     if (nbatch > INT32_MAX) return cuda_refuse("a batch of %lld", (long long)nbatch);
+    if (!type_of(dtype, &type)) return cuda_refuse("%s", weft_dtype_name(dtype));
     TRY(find_handle(&handle));
     BLAS_TRY(MatmulDescInit_internal, &p->desc, sizeof p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
     BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a);
     BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &of_b, sizeof of_b);
-    TRY(describe(&p->a, b, nbatch));
-    TRY(describe(&p->b, a, nbatch));
-    TRY(describe(&p->c, c, nbatch));
+    TRY(describe(&p->a, b, type, nbatch));
+    TRY(describe(&p->b, a, type, nbatch));
+    TRY(describe(&p->c, c, type, nbatch));
     p->alpha = alpha;
-    return choose(handle, p, a, b, c);
+    return choose(handle, p, a, b, c, weft_dtype_nbytes(dtype));
 }
 
 weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b, void *c) {

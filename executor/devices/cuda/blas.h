@@ -13,7 +13,8 @@ typedef struct blas_matrix {
     bool transposed; /* when used */
 } blas_matrix;
 
-/* C = alpha op(A) op(B), of fp32, row major, `nbatch` times; its algorithm is chosen once. */
+/* C = alpha op(A) op(B), row major, `nbatch` times, of fp32, or of fp16 or bf16 and added up in fp32; its algorithm is
+ * chosen once. */
 typedef struct blas_product {
     cublasLtMatmulDescOpaque_t desc;
     cublasLtMatrixLayoutOpaque_t a, b,
@@ -25,7 +26,7 @@ typedef struct blas_product {
 
 /* On the GPU that is current. A status of WEFT_UNSUPPORTED: it cannot, or there is no library. */
 WEFT_MUST_USE weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matrix *b,
-                                       const blas_matrix *c, int64_t nbatch, float alpha);
+                                       const blas_matrix *c, weft_dtype dtype, int64_t nbatch, float alpha);
 WEFT_MUST_USE weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b,
                                       void *c);
 

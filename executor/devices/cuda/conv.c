@@ -131,4 +131,5 @@ static weft_status launch_transposed_grad(const cuda_launch *l) {
 }
 
 const cuda_op cuda_conv2d_transpose = {.prepare = prepare_transposed, .launch = launch_transposed, .discard = discard};
-const cuda_op cuda_conv2d_transpose_grad = {.prepare = prepare_transposed_grad, .launch = launch_transposed_grad, .discard = discard};
+const cuda_op cuda_conv2d_transpose_grad = {
+    .prepare = prepare_transposed_grad, .launch = launch_transposed_grad, .discard = discard};

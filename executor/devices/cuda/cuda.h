@@ -47,11 +47,12 @@ typedef struct cuda_round {
 typedef struct cuda_command {
     device_instr *of;
     struct cuda_lane *lane;
-    size_t position, index;   /* on its stream, in the plan */
-    const struct cuda_op *op; /* NULL: the host's kernel runs */
-    const char *why_host;     /* then; "" for collectives on streams */
-    kernel_call on_device;    /* arguments and workspace in the device's memory */
-    device_call made;         /* the host's kernel, on the scratch */
+    size_t position, index;       /* on its stream, in the plan */
+    const struct cuda_op *op;     /* NULL: the host's kernel runs */
+    const struct half_view *half; /* what it sees of half types that it does not know; NULL: there are none */
+    const char *why_host;         /* then; "" for collectives on streams */
+    kernel_call on_device;        /* arguments and workspace in the device's memory */
+    device_call made;             /* the host's kernel, on the scratch */
     cuda_move *in, *out;
     size_t nin, nout;
     bool is_enqueued; /* a collective on the stream */

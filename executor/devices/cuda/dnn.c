@@ -1,7 +1,7 @@
 /* dnn.c: a handle of cuDNN has one stream, and its calls are one thread's at a time: ranks that share a GPU take turns.
  *
- * Algorithms are those that cuDNN proposes for a shape, without trying them out: the first that adds up in a fixed order
- * and needs not too much memory. Factors are not rounded (TF32). */
+ * Algorithms are those that cuDNN proposes for a shape, without trying them out: the first that adds up in a fixed
+ * order and needs not too much memory. Factors are not rounded (TF32). */
 #include "executor/devices/cuda/dnn.h"
 
 #include <pthread.h>
@@ -97,7 +97,7 @@ typedef struct proposal {
 
 #define TAKE(results)                                                                                                  \
     for (int i = 0; i < n; i++)                                                                                        \
-        out[i] = (proposal){(int)results[i].algo, (int)results[i].status, results[i].memory, results[i].determinism,    \
+        out[i] = (proposal){(int)results[i].algo, (int)results[i].status, results[i].memory, results[i].determinism,   \
                             results[i].mathType};
 
 static weft_status propose(cudnnHandle_t handle, const dnn_conv *c, dnn_result result, proposal *out, int *out_n) {

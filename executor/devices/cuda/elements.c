@@ -10,8 +10,14 @@ bool element_type_of(weft_dtype dtype, element_type *out) {
     case WEFT_INT32: *out = ELEMENT_INT32; return true;
     case WEFT_INT64: *out = ELEMENT_INT64; return true;
     case WEFT_BOOL: *out = ELEMENT_BOOL; return true;
+    case WEFT_FP16: *out = ELEMENT_FP16; return true;
+    case WEFT_BF16: *out = ELEMENT_BF16; return true;
     default: return false;
     }
+}
+
+static bool is_half(element_type type) {
+    return type == ELEMENT_FP16 || type == ELEMENT_BF16;
 }
 
 static void init(elements_walk *w, int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
@@ -24,8 +30,8 @@ static void init(elements_walk *w, int ndim, const int64_t *dims, int nin, int64
 weft_status elements_init(elements_walk *w, element_function function, weft_dtype in, weft_dtype out, int ndim,
                           const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
     element_type from, to;
-    if (!element_type_of(in, &from) || !element_type_of(out, &to))
-        return cuda_refuse("%s", weft_dtype_name(element_type_of(in, &from) ? out : in));
+    if (!element_type_of(in, &from) || !element_type_of(out, &to) || is_half(from) || is_half(to))
+        return cuda_refuse("%s to %s", weft_dtype_name(in), weft_dtype_name(out));
     *w = (elements_walk){{.function = (int)function, .type = (int)from, .out_type = (int)to}};
     init(w, ndim, dims, nin, strides);
     return NULL;

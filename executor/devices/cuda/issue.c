@@ -3,8 +3,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/devices/cuda/half.h"
 #include "executor/devices/cuda/joint.h"
-#include "executor/devices/cuda/launch.h"
 
 enum { SPIN_NS = 200000, PAUSE_US = 50 };
 
@@ -89,7 +89,8 @@ static weft_status issue_work(cuda_command *c) {
     if (c->is_enqueued) return issue_rounds(c);
     if (!c->op) return cuda_host_issue(c, NULL);
     const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
-    return c->op->launch(&(cuda_launch){d, &c->on_device, c->lane->stream, c->lane->rank->own_step});
+    cuda_launch l = {d, &c->on_device, c->lane->stream, c->lane->rank->own_step};
+    return c->half ? cuda_half_launch(&l, c->op, c->half) : c->op->launch(&l);
 }
 
 /* A graph sets events with times each time that it runs. */

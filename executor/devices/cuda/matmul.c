@@ -22,6 +22,7 @@ static const dialect of_matmul_v2 = {.trans_x = "trans_x", .trans_y = "trans_y"}
 typedef struct operands {
     blas_matrix x, y;
     int64_t m, n, k, nbatch;
+    weft_dtype dtype;
     float alpha;
 } operands;
 
@@ -51,8 +52,9 @@ static bool same_batch(const tensor *x, const tensor *y) {
 
 static weft_status read_operands(const kernel_prepare *p, const dialect *d, operands *o) {
     const tensor *x = type_in(p, X), *y = type_in(p, Y);
-    TRY(cuda_require_fp32(p));
-    if (x->dtype != WEFT_FP32) return cuda_refuse("%s", weft_dtype_name(x->dtype));
+    for (uint32_t i = 0; i < p->in_first[p->schema->ninputs]; i++)
+        if (p->in[i].dtype != WEFT_DTYPE_NONE && (p->in[i].dtype != x->dtype || p->in[i].height >= 0))
+            return cuda_refuse("operands of two types, or rows (SelectedRows)");
     if (!d->x_split && (x->ndim < 2 || y->ndim < 2)) return cuda_refuse("a vector");
     bool tx = d->trans_x && attr_bool(p->op, d->trans_x, false), ty = d->trans_y && attr_bool(p->op, d->trans_y, false);
     o->nbatch = matrix_of(x, d->x_split ? attr_int(p->op, d->x_split, 1) : -1, tx, &o->x);
@@ -65,6 +67,7 @@ static weft_status read_operands(const kernel_prepare *p, const dialect *d, oper
     } else if (!d->x_split && !(o->nbatch == 1 && nbatch_y == 1) && !same_batch(x, y)) {
         return cuda_refuse("batches that broadcast");
     }
+    o->dtype = x->dtype;
     o->m = tx ? o->x.columns : o->x.rows;
     o->k = tx ? o->x.rows : o->x.columns;
     o->n = ty ? o->y.rows : o->y.columns;
@@ -93,7 +96,7 @@ static weft_status prepare_product(kernel_prepare *p, const dialect *d) {
     if (!s) return base_out_of_memory();
     TRY(read_operands(p, d, &o));
     blas_matrix out = dense(type_out(p, 0), o.m, o.n, false);
-    TRY(blas_prepare(s, &o.x, &o.y, &out, o.nbatch, o.alpha));
+    TRY(blas_prepare(s, &o.x, &o.y, &out, o.dtype, o.nbatch, o.alpha));
     need_workspace(p, s);
     return NULL;
 }
@@ -127,14 +130,14 @@ static weft_status prepare_gradients(kernel_prepare *p, const dialect *d) {
         blas_matrix to = dense(dx, o.x.rows, o.x.columns, false);
         s->of[X].first = tx ? Y : DOUT;
         s->of[X].second = tx ? DOUT : Y;
-        TRY(blas_prepare(&s->of[X].product, tx ? &same_y : &dout, tx ? &turned : &y, &to, o.nbatch, o.alpha));
+        TRY(blas_prepare(&s->of[X].product, tx ? &same_y : &dout, tx ? &turned : &y, &to, o.dtype, o.nbatch, o.alpha));
         need_workspace(p, &s->of[X].product);
     }
     if (dy) {
         blas_matrix to = dense(dy, o.y.rows, o.y.columns, false);
         s->of[Y].first = ty ? DOUT : X;
         s->of[Y].second = ty ? X : DOUT;
-        TRY(blas_prepare(&s->of[Y].product, ty ? &turned : &x, ty ? &same_x : &dout, &to, o.nbatch, o.alpha));
+        TRY(blas_prepare(&s->of[Y].product, ty ? &turned : &x, ty ? &same_x : &dout, &to, o.dtype, o.nbatch, o.alpha));
         need_workspace(p, &s->of[Y].product);
     }
     return NULL;
@@ -158,7 +161,7 @@ static weft_status launch_gradients(const cuda_launch *l) {
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradients(p, &of_##name);                                                                       \
     }                                                                                                                  \
-    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product};                                                      \
+    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product};                                 \
     const cuda_op cuda_##name##_grad = {.prepare = prepare_##name##_grad, .launch = launch_gradients};
 FAMILY(matmul_v2)
 FAMILY(matmul)

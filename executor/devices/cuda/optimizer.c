@@ -7,6 +7,7 @@
 typedef struct update_state {
     update_args rule; /* without addresses */
     bool is_global;   /* powers stay */
+    int skip;         /* the slot that says whether the step changes nothing; -1: none */
 } update_state;
 
 /* All arguments are dense and fp32, but for what the launcher does not read. */
@@ -15,7 +16,7 @@ static weft_status begin(kernel_prepare *p, const char *const *refused) {
     if (!s) return base_out_of_memory();
     TRY(cuda_require_fp32(p));
     for (uint32_t i = 0; i < p->in_first[p->schema->ninputs]; i++)
-        if (p->in[i].dtype != WEFT_FP32 && p->in[i].dtype != WEFT_DTYPE_NONE)
+        if (p->in[i].dtype != WEFT_FP32 && p->in[i].dtype != WEFT_DTYPE_NONE && p->in[i].dtype != WEFT_BOOL)
             return cuda_refuse("an argument of %s", weft_dtype_name(p->in[i].dtype));
     for (size_t k = 0; k < p->schema->ninputs; k++)
         for (const char *const *r = refused; *r; r++)
@@ -61,8 +62,8 @@ static weft_status launch_momentum(const cuda_launch *l) {
 }
 
 static weft_status prepare_adams(kernel_prepare *p, double coeff) {
-    TRY(begin(p, (const char *const[]){"Moment2Max", "MasterParam", "Beta1Tensor", "Beta2Tensor", "EpsilonTensor",
-                                       "SkipUpdate", NULL}));
+    TRY(begin(p,
+              (const char *const[]){"Moment2Max", "MasterParam", "Beta1Tensor", "Beta2Tensor", "EpsilonTensor", NULL}));
     update_state *s = p->state;
     if (attr_bool(p->op, "amsgrad", false)) return cuda_refuse("amsgrad");
     s->rule.beta1 = attr_float(p->op, "beta1", 0.9);
@@ -70,6 +71,9 @@ static weft_status prepare_adams(kernel_prepare *p, double coeff) {
     s->rule.epsilon = attr_float(p->op, "epsilon", 1e-8);
     s->rule.coeff = coeff;
     s->is_global = attr_bool(p->op, "use_global_beta_pow", false);
+    s->skip = -1;
+    for (size_t k = 0; k < p->schema->ninputs; k++)
+        if (strcmp(p->schema->inputs[k].name, "SkipUpdate") == 0) s->skip = (int)k;
     p->workspace_nbytes = 4 * sizeof(float);
     return s->is_global ? cuda_refuse("powers that stay") : NULL;
 }
@@ -84,7 +88,8 @@ static weft_status prepare_adamw(kernel_prepare *p) {
 
 static weft_status launch_adam(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    update_args a = ((const update_state *)c->state)->rule;
+    const update_state *s = c->state;
+    update_args a = s->rule;
     a.param = arg_in(c, 0)->data;
     a.grad = arg_in(c, 1)->data;
     a.rate = arg_in(c, 2)->data;
@@ -97,6 +102,7 @@ static weft_status launch_adam(const cuda_launch *l) {
     a.second_out = arg_out(c, 2)->data;
     a.pow1_out = data_or_null(arg_out(c, 3));
     a.pow2_out = data_or_null(arg_out(c, 4));
+    if (s->skip >= 0) a.skip = data_or_null(arg_in(c, s->skip));
     a.step = c->workspace;
     a.nitems = 1;
     TRY(cuda_start_items(l, CUDA_KERNEL_adam_begin, 1, &a));

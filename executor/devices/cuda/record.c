@@ -1,7 +1,7 @@
 /* record.c: a rank's instructions become commands: a kernel of the GPU, one of the host, or a collective on the stream.
  */
 #include "executor/devices/cuda/graph.h"
-#include "executor/devices/cuda/launch.h"
+#include "executor/devices/cuda/half.h"
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
 
@@ -9,6 +9,27 @@ static weft_status refuse(const rank_state *rank, const plan_instr *instr, const
     char op[200];
     return weft_status_create(WEFT_UNSUPPORTED, NULL, "rank %d, %s: it would run on the host: %s", rank->rank,
                               instr_place(instr, op, sizeof op), why);
+}
+
+static void discard_state(cuda_command *c, const cuda_op *op) {
+    if (op && op->discard && c->on_device.state) op->discard(c->on_device.state);
+    c->on_device.state = NULL;
+    c->half = NULL;
+}
+
+/* What refused because of half types may take fp32 copies. `why`: what it said; taken. */
+static weft_status again_on_copies(const cuda_run *run, const cuda_op *op, cuda_command *c, kernel_prepare *p,
+                                   weft_status why) {
+    half_view *v = ARENA_NEW(&run->head.executor->arena, half_view);
+    if (!v || weft_status_code(why) != WEFT_UNSUPPORTED || !half_adaptor_fits(p)) return why;
+    weft_status_free(why);
+    p->state = NULL;
+    p->workspace_nbytes = 0;
+    weft_status status = cuda_half_prepare(p, op, v);
+    c->half = v;
+    c->on_device.state = v->state;
+    if (status) discard_state(c, op);
+    return status;
 }
 
 /* Types without addresses, as prepare sees them. */
@@ -27,9 +48,11 @@ static weft_status prepare_op(const cuda_run *run, const cuda_op *op, cuda_comma
                         .ring_nranks = 1,
                         .nthreads = 1};
     weft_status status = op->prepare ? op->prepare(&p) : NULL;
-    if (status && op->discard && p.state) op->discard(p.state);
-    if (status) return status;
     c->on_device.state = p.state;
+    if (status) {
+        discard_state(c, op);
+        TRY(again_on_copies(run, op, c, &p, status));
+    }
     if (p.workspace_nbytes > c->lane->device_nbytes) c->lane->device_nbytes = p.workspace_nbytes;
     return NULL;
 }
@@ -171,7 +194,7 @@ weft_status cuda_record(device_run *head, rank_state *state) {
 static void discard_lane(cuda_rank *r, cuda_lane *l) {
     for (size_t i = 0; l->commands && i < l->state->ninstrs; i++) {
         cuda_command *c = &l->commands[i];
-        if (c->op && c->op->discard) c->op->discard(c->on_device.state);
+        discard_state(c, c->op);
         cuda_free(r->run->head.device, &c->workspace);
         if (c->ended) cuda.EventDestroy(c->ended);
         if (c->began_at) cuda.EventDestroy(c->began_at);

@@ -168,7 +168,7 @@ typedef struct cast_state {
 static weft_status prepare_cast(kernel_prepare *p) {
     cast_state *s = KERNEL_STATE(p, cast_state);
     if (!s) return base_out_of_memory();
-    TRY(cuda_require_fp32(p));
+    if (type_in(p, 0)->height >= 0) return cuda_refuse("rows (SelectedRows)");
     if (element_type_of(type_in(p, 0)->dtype, &s->from) && element_type_of(type_out(p, 0)->dtype, &s->to)) return NULL;
     return cuda_refuse("%s to %s", weft_dtype_name(type_in(p, 0)->dtype), weft_dtype_name(type_out(p, 0)->dtype));
 }

@@ -136,11 +136,21 @@ static int slot_of(const op_schema *schema, const char *n) {
     return -1;
 }
 
+/* Of Out@GRAD. One element stays one, however many axes of extent 1 the operands write it with. */
+static tensor axes_of(const kernel_prepare *p, int dout) {
+    tensor all = *type_in(p, dout);
+    for (int k = 0; k < 2 && all.numel == 1; k++)
+        for (const tensor *t = type_in(p, k); t && all.ndim < t->ndim;) all.dims[all.ndim++] = 1;
+    return all;
+}
+
 static weft_status prepare_side(const kernel_prepare *p, pair_state *s, int side) {
     int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK] = {{0}};
-    const tensor *dout = type_in(p, s->dout), *result = type_out(p, side);
+    const tensor *result = type_out(p, side);
     const side_rule *rule = &s->rules[side];
     if (!result) return NULL;
+    tensor all = axes_of(p, s->dout);
+    const tensor *dout = &all;
     TRY(strided_broadcast(p, result, dout, strides[0]));
     for (int k = 0; k < KERNEL_INPUTS; k++) {
         if (rule->in[k] == DOUT) strides_dense(dout->ndim, dout->dims, strides[k + 1]);

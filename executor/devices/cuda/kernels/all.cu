@@ -1,4 +1,5 @@
 /* all.cu: every kernel, as one image: nvcc takes long to start. */
+#include "executor/devices/cuda/kernels/amp.cu"
 #include "executor/devices/cuda/kernels/batch.cu"
 #include "executor/devices/cuda/kernels/elements.cu"
 #include "executor/devices/cuda/kernels/loop.cu"

@@ -27,7 +27,14 @@ typedef struct strided_args {
 } strided_args;
 
 /* Types of elements that kernels know. */
-typedef enum element_type { ELEMENT_FP32, ELEMENT_INT32, ELEMENT_INT64, ELEMENT_BOOL } element_type;
+typedef enum element_type {
+    ELEMENT_FP32,
+    ELEMENT_INT32,
+    ELEMENT_INT64,
+    ELEMENT_BOOL,
+    ELEMENT_FP16,
+    ELEMENT_BF16
+} element_type;
 
 /* elements.cu: each element of out is of the elements of inputs at its place; functions of elements.def. */
 typedef struct elements_args {
@@ -90,6 +97,27 @@ typedef struct dropout_args {
     unsigned drop_below;
     float factor;
 } dropout_args;
+
+/* amp.cu: loss scaling, a launch for up to KERNEL_TENSORS gradients. An item is an element of the largest. */
+enum { KERNEL_TENSORS = 64 };
+typedef struct scaling_args {
+    cuda_index nitems;
+    int n, first, ntensors; /* of this launch; the first of them; of the op */
+    void *out[KERNEL_TENSORS];
+    const void *in[KERNEL_TENSORS];
+    cuda_index count[KERNEL_TENSORS];
+    unsigned char type[KERNEL_TENSORS];
+    const float *scale;
+    int *bad; /* by tensor, whether it has what is no number; behind them the first that has */
+    unsigned char *found;
+    const unsigned char *was_found, *stop; /* stop: NULL: no */
+    float *scale_out;
+    const int *good, *missed;
+    int *good_out, *missed_out;
+    cuda_index good_steps, missed_steps;
+    double up, down;
+    int is_stopped;
+} scaling_args;
 
 /* rows.cu: a block for each row of `width` elements. */
 typedef struct softmax_args {
@@ -161,7 +189,8 @@ typedef struct update_args {
     double beta1, beta2, epsilon, coeff;
     const float *pow1, *pow2; /* of Adam's betas */
     float *pow1_out, *pow2_out;
-    float *step; /* what adam_begin works out for adam: rate, epsilon, shrink */
+    const unsigned char *skip; /* NULL, or whether the step changes nothing */
+    float *step; /* what adam_begin works out for adam: rate, epsilon, shrink, whether it is skipped */
 } update_args;
 
 /* loop.cu: elements `first` and after of the sources, reduced one after another, go to all results; sources and results

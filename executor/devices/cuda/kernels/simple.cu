@@ -22,7 +22,9 @@ ITEM_KERNEL(sum_terms, sum_args) {
 
 DEVICE float cast_to_float(const cast_args *a, cuda_index i) {
     switch (a->from) {
-    case ELEMENT_FP32: return ((const float *)a->x)[i];
+    case ELEMENT_FP32:
+    case ELEMENT_FP16:
+    case ELEMENT_BF16: return real_at(a->x, a->from, i);
     case ELEMENT_INT32: return (float)((const int *)a->x)[i];
     case ELEMENT_INT64: return (float)((const long long *)a->x)[i];
     default: return ((const unsigned char *)a->x)[i];
@@ -31,7 +33,9 @@ DEVICE float cast_to_float(const cast_args *a, cuda_index i) {
 
 DEVICE long long cast_to_integer(const cast_args *a, cuda_index i) {
     switch (a->from) {
-    case ELEMENT_FP32: return (long long)((const float *)a->x)[i];
+    case ELEMENT_FP32:
+    case ELEMENT_FP16:
+    case ELEMENT_BF16: return (long long)real_at(a->x, a->from, i);
     case ELEMENT_INT32: return ((const int *)a->x)[i];
     case ELEMENT_INT64: return ((const long long *)a->x)[i];
     default: return ((const unsigned char *)a->x)[i];
@@ -40,12 +44,14 @@ DEVICE long long cast_to_integer(const cast_args *a, cuda_index i) {
 
 ITEM_KERNEL(cast_elements_of, cast_args) {
     switch (a->to) {
-    case ELEMENT_FP32: ((float *)a->out)[i] = cast_to_float(a, i); return;
+    case ELEMENT_FP32:
+    case ELEMENT_FP16:
+    case ELEMENT_BF16: store_real(a->out, a->to, i, cast_to_float(a, i)); return;
     case ELEMENT_INT32: ((int *)a->out)[i] = (int)cast_to_integer(a, i); return;
     case ELEMENT_INT64: ((long long *)a->out)[i] = cast_to_integer(a, i); return;
     default:
         ((unsigned char *)a->out)[i] =
-            a->from == ELEMENT_FP32 ? cast_to_float(a, i) != 0 : cast_to_integer(a, i) != 0;
+            a->from != ELEMENT_INT32 && a->from != ELEMENT_INT64 ? cast_to_float(a, i) != 0 : cast_to_integer(a, i) != 0;
     }
 }
 
