@@ -114,3 +114,47 @@ weft_status infer_select_output(infer *i) {
     for (size_t k = 0; k < infer_nout(i, 0); k++) shape_copy_dims(&i->out[i->out_first[0] + k], x, x->dtype);
     return NULL;
 }
+
+/* One extent is Input's. */
+weft_status infer_batch_size_like(infer *i) {
+    const shape *like = infer_in(i, 0);
+    numbers extents;
+    shape out;
+    int32_t from = 0, to;
+    if (!infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "", NULL, "shape", &extents));
+    TRY(shape_from(i, &extents, &out));
+    TRY(infer_axis(i, "output_dim_idx", attr_int(i->op, "output_dim_idx", 0), out.ndim, &to));
+    if (shape_known(like)) TRY(infer_axis(i, "input_dim_idx", attr_int(i->op, "input_dim_idx", 0), like->ndim, &from));
+    out.dims[to] = shape_known(like) ? like->dims[from] : -1;
+    *infer_out(i, 0) = out;
+    return op_is(i->op, "fill_constant_batch_size_like") ? keep_constant(i, &out) : NULL;
+}
+
+/* --- corners of a matrix: [2, how many] --------------------------------------------------------------------------- */
+
+static weft_status count_corner(infer *i, int64_t nrows, int64_t ncolumns, int64_t offset, bool is_lower) {
+    int64_t count = 0;
+    if (nrows < 0 || ncolumns < 0)
+        return infer_error(i, "expected extents of 0 or more, found %lld and %lld", (long long)nrows,
+                           (long long)ncolumns);
+    for (int64_t row = 0; row < nrows; row++) {
+        int64_t on = row + offset + (is_lower ? 1 : 0); /* elements left of it */
+        int64_t left = on < 0 ? 0 : on < ncolumns ? on : ncolumns;
+        count += is_lower ? left : ncolumns - left;
+    }
+    shape_set(infer_out(i, 0), (int32_t)attr_int(i->op, "dtype", WEFT_INT64), 2, (const int64_t[]){2, count});
+    return NULL;
+}
+
+weft_status infer_tril_indices(infer *i) {
+    return count_corner(i, attr_int(i->op, "rows", 0), attr_int(i->op, "cols", 0), attr_int(i->op, "offset", 0), true);
+}
+weft_status infer_triu_indices(infer *i) {
+    return count_corner(i, attr_int(i->op, "row", 0), attr_int(i->op, "col", 0), attr_int(i->op, "offset", 0), false);
+}
+
+weft_status infer_is_empty(infer *i) {
+    shape_set(infer_out(i, 0), WEFT_BOOL, 0, NULL);
+    return NULL;
+}

@@ -88,3 +88,12 @@ weft_status infer_instance_norm_grad(infer *i) {
         if (infer_out(i, o) && infer_out(i, o)->ndim < 0) shape_set(infer_out(i, o), saved->dtype, 1, &x->dims[1]);
     return NULL;
 }
+
+/* Bias is as long as Scale. */
+weft_status infer_affine_channel_grad(infer *i) {
+    const shape *scale = infer_in(i, 1);
+    if (infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, 0);
+    for (int o = 1; o <= 2; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = *scale;
+    return NULL;
+}

@@ -204,3 +204,45 @@ weft_status infer_trace(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+/* --- parts chosen or put back ------------------------------------------------------------------------------------- */
+
+/* As many rows as there are ids. */
+weft_status infer_multiplex(infer *i) {
+    const shape *x = infer_in(i, 0), *ids = infer_in(i, 1);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (!x->ndim) return infer_error(i, "expected X of one dimension or more, found []");
+    *infer_out(i, 0) = *x;
+    if (shape_known(ids) && ids->ndim) infer_out(i, 0)->dims[0] = ids->dims[0];
+    return NULL;
+}
+
+/* An extent of -1 is all that is left behind the offset. */
+weft_status infer_crop_tensor(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers extents, offsets;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "Shape", "ShapeTensor", "shape", &extents));
+    TRY(infer_numbers(i, "Offsets", "OffsetsTensor", "offsets", &offsets));
+    *infer_out(i, 0) = *x;
+    for (int32_t d = 0; d < x->ndim; d++) {
+        int64_t offset = d >= (int32_t)offsets.count ? 0 : offsets.known ? offsets.values[d] : -1;
+        int64_t extent = d < (int32_t)extents.count && extents.known ? extents.values[d] : -1;
+        bool is_whole = extents.known && extent < 0;
+        infer_out(i, 0)->dims[d] = is_whole ? (x->dims[d] < 0 || offset < 0 ? -1 : x->dims[d] - offset) : extent;
+        if (x->dims[d] >= 0 && offset >= 0 && infer_out(i, 0)->dims[d] + offset > x->dims[d])
+            return infer_error(i, "dimension %d: expected a box within %lld, found %lld from %lld on", (int)d,
+                               (long long)x->dims[d], (long long)infer_out(i, 0)->dims[d], (long long)offset);
+    }
+    return NULL;
+}
+
+weft_status infer_unpool(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers size;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "", NULL, "output_size", &size));
+    if (x->ndim != 4 || size.count != 2) return infer_error(i, "expected 4 dimensions and an output_size of 2");
+    shape_set(infer_out(i, 0), x->dtype, 4, (const int64_t[]){x->dims[0], x->dims[1], size.values[0], size.values[1]});
+    return NULL;
+}

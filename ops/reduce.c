@@ -156,3 +156,37 @@ weft_status infer_accuracy(infer *i) {
     shape_set(infer_out(i, 2), WEFT_INT32, 0, NULL);
     return NULL;
 }
+
+/* --- order -------------------------------------------------------------------------------------------------------- */
+
+weft_status infer_kthvalue(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    shape out = *x;
+    if (x->ndim) {
+        int32_t axis;
+        TRY(infer_axis(i, "axis", attr_int(i->op, "axis", -1), x->ndim, &axis));
+        out.dims[axis] = 1;
+        if (!attr_bool(i->op, "keepdim", false)) {
+            out.ndim--;
+            memmove(out.dims + axis, out.dims + axis + 1, (size_t)(out.ndim - axis) * sizeof *out.dims);
+        }
+    }
+    if (infer_out(i, 0)) *infer_out(i, 0) = out;
+    shape_copy_dims(infer_out(i, 1), &out, WEFT_INT64);
+    return NULL;
+}
+
+weft_status infer_cummax(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    shape_copy_dims(infer_out(i, 1), x, (int32_t)attr_int(i->op, "dtype", WEFT_INT64));
+    return NULL;
+}
+
+weft_status infer_histogram(infer *i) {
+    int64_t bins = attr_int(i->op, "bins", 100);
+    if (bins < 1) return infer_error(i, "bins: expected 1 or more, found %lld", (long long)bins);
+    shape_set(infer_out(i, 0), WEFT_INT64, 1, &bins);
+    return NULL;
+}

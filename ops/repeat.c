@@ -35,11 +35,9 @@ weft_status infer_expand_as_v2(infer *i) {
 }
 
 /* The shorter of extents and repetitions is filled up with ones at the front. */
-weft_status infer_tile(infer *i) {
+static weft_status repeat(infer *i, const numbers *given) {
     const shape *x = infer_in(i, 0);
-    numbers times;
-    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    TRY(infer_numbers(i, "RepeatTimes", "repeat_times_tensor", "repeat_times", &times));
+    numbers times = *given;
     int32_t nx = x->ndim, nt = (int32_t)times.count, ndim = nx > nt ? nx : nt;
     shape out = {.dtype = x->dtype, .height = -1};
     for (int32_t d = 0; d < ndim; d++) {
@@ -48,6 +46,34 @@ weft_status infer_tile(infer *i) {
         TRY(shape_append(i, &out, extent_mul(extent, repeat)));
     }
     *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_tile(infer *i) {
+    numbers times;
+    if (!shape_known(infer_in(i, 0)) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "RepeatTimes", "repeat_times_tensor", "repeat_times", &times));
+    return repeat(i, &times);
+}
+
+weft_status infer_expand(infer *i) {
+    numbers times;
+    if (!shape_known(infer_in(i, 0)) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "ExpandTimes", "expand_times_tensor", "expand_times", &times));
+    return repeat(i, &times);
+}
+
+/* All become as large as all together need. */
+weft_status infer_broadcast_tensors(infer *i) {
+    shape all = {.height = -1};
+    for (size_t k = 0; k < infer_nin(i, 0); k++) {
+        if (!shape_known(&i->in[k])) return NULL;
+        shape wider;
+        if (k) TRY(shape_broadcast(i, &all, &i->in[k], -1, &wider));
+        all = k ? wider : i->in[k];
+    }
+    for (size_t k = 0; k < infer_nout(i, 0) && k < infer_nin(i, 0); k++)
+        shape_copy_dims(&i->out[k], &all, i->in[k].dtype);
     return NULL;
 }
 

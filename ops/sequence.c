@@ -1,4 +1,4 @@
-/* sequence.c: types of chains of labels and of alignments; and of triangular systems. */
+/* sequence.c: types of chains of labels and of alignments. */
 #include "ops/infer.h"
 
 static weft_status three(const infer *i, const shape *x, const char *what) {
@@ -30,22 +30,6 @@ weft_status infer_warpctc(infer *i) {
     TRY(three(i, x, "Logits"));
     if (infer_out(i, 0)) shape_set(infer_out(i, 0), x->dtype, 2, (int64_t[]){x->dims[1], 1});
     if (infer_out(i, 1)) *infer_out(i, 1) = *x;
-    return NULL;
-}
-
-/* The right side's rows and columns, batches stretched. */
-weft_status infer_triangular_solve(infer *i) {
-    const shape *a = infer_in(i, 0), *b = infer_in(i, 1);
-    if (!shape_known(a) || !shape_known(b) || !infer_out(i, 0)) return NULL;
-    if (a->ndim < 2 || b->ndim < 2) return infer_error(i, "expected matrices");
-    shape x = *a, y = *b, out;
-    x.ndim -= 2, y.ndim -= 2;
-    TRY(shape_broadcast(i, &x, &y, -1, &out));
-    TRY(shape_append(i, &out, b->dims[b->ndim - 2]));
-    TRY(shape_append(i, &out, b->dims[b->ndim - 1]));
-    out.dtype = b->dtype;
-    out.height = -1;
-    *infer_out(i, 0) = out;
     return NULL;
 }
 

@@ -10,6 +10,7 @@ import numpy as np
 import paddle
 import paddle.static as static
 import record_cases
+import record_older
 
 paddle.enable_static()
 rng = np.random.RandomState(7)
@@ -66,7 +67,7 @@ def cases():
     c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
-        record_cases.cases(rng, f32, case)
+        record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case)
 
 
 def places():
@@ -335,6 +336,9 @@ def build(one):
             block_out[slot] = [block_in[one['same'][slot]][0]] if slot in one['same'] else \
                 [block.create_var(name=slot if count == 1 else f'{slot}_{k}', dtype=kind) for k in range(count)]
         block.append_op(type=one['op'], inputs=block_in, outputs=block_out, attrs=one['attrs'])
+        for slot, kind in one['outputs'].items():  # which Paddle's inference may have set to X's
+            for v in block_out[slot]:
+                v.desc.set_dtype(paddle.base.framework.convert_np_dtype_to_dtype_(kind[0] if isinstance(kind, tuple) else kind))
         grads = []
         if one['grad']:
             of = block_out[one['of']]

@@ -1,5 +1,5 @@
-/* pairs.c: functions of two elements that broadcast, beyond those of elementwise.c: atan2, fmax, fmin, lerp, dist, and
- * their gradients.
+/* pairs.c: functions of two elements that broadcast, beyond those of elementwise.c: atan2, fmax, fmin, heaviside,
+ * lerp, dist, and their gradients.
  *
  * fmax and fmin take the other operand where one is not a number; where both are equal the gradient goes to X. The
  * gradient of an operand that was stretched is summed in double. */
@@ -59,6 +59,11 @@ static double of_atan2(double x, double y) {
 DEFINE_FORWARD(atan2, of_atan2)
 DEFINE_FORWARD(elementwise_fmax, fmax)
 DEFINE_FORWARD(elementwise_fmin, fmin)
+/* 0 below 0, 1 above, Y at 0. */
+static double of_heaviside(double x, double y) {
+    return isnan(x) ? x : x == 0 ? y : x > 0;
+}
+DEFINE_FORWARD(elementwise_heaviside, of_heaviside)
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
 
@@ -120,6 +125,11 @@ static slopes fmin_slopes(double x, double y) {
 DEFINE_GRADIENT(atan2_grad, atan2_slopes)
 DEFINE_GRADIENT(elementwise_fmax_grad, fmax_slopes)
 DEFINE_GRADIENT(elementwise_fmin_grad, fmin_slopes)
+static slopes heaviside_slopes(double x, double y) {
+    (void)y;
+    return (slopes){0, x == 0};
+}
+DEFINE_GRADIENT(elementwise_heaviside_grad, heaviside_slopes)
 
 /* --- lerp: X + Weight * (Y - X) ----------------------------------------------------------------------------------- */
 

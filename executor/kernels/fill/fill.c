@@ -49,6 +49,7 @@ static weft_status run_fill_any_like(const kernel_call *c) {
 
 const kernel kernel_fill_constant = {prepare_fill_constant, run_fill_constant};
 const kernel kernel_fill_any_like = {prepare_fill_any_like, run_fill_any_like};
+const kernel kernel_fill_constant_batch_size_like = {prepare_fill_constant, run_fill_any_like};
 
 /* fill_any keeps its value in an attr that versions name differently. */
 static weft_status prepare_fill_any(kernel_prepare *p) {

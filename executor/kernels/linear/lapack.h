@@ -1,4 +1,4 @@
-/* lapack.h: what linear.c calls of LAPACK, by its Fortran names; matrices are there by columns. */
+/* lapack.h: what linear.c and systems.c call of LAPACK, by its Fortran names; matrices are there by columns. */
 #ifndef EXECUTOR_KERNELS_LINEAR_LAPACK_H
 #define EXECUTOR_KERNELS_LINEAR_LAPACK_H
 
@@ -7,6 +7,10 @@
 #if WEFT_HAVE_LAPACK
 void dgetrf_(const int *m, const int *n, double *a, const int *lda, int *pivots, int *info);
 void dgetri_(const int *n, double *a, const int *lda, const int *pivots, double *work, const int *lwork, int *info);
+void dgetrs_(const char *trans, const int *n, const int *nrhs, const double *a, const int *lda, const int *pivots,
+             double *b, const int *ldb, int *info, size_t trans_length);
+void dpotrs_(const char *uplo, const int *n, const int *nrhs, const double *a, const int *lda, double *b,
+             const int *ldb, int *info, size_t uplo_length);
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info, size_t uplo_length);
 void dtrtrs_(const char *uplo, const char *trans, const char *diag, const int *n, const int *nrhs, const double *a,
              const int *lda, double *b, const int *ldb, int *info, size_t uplo_length, size_t trans_length,

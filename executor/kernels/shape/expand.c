@@ -16,9 +16,7 @@ static int slot_named(const kernel_prepare *p, const char *slot_name) {
     return 0;
 }
 
-static weft_status prepare_pair(kernel_prepare *p, const tensor *x, const tensor *repeated) {
-    expand_state *s = KERNEL_STATE(p, expand_state);
-    if (!s) return base_out_of_memory();
+static weft_status prepare_stretched(kernel_prepare *p, const tensor *x, const tensor *repeated, loops *out) {
     TRY(require_present(p, x, "X"));
     TRY(require_present(p, repeated, "Out"));
     TRY(require_same_dtype(p, x, repeated, "Out"));
@@ -26,8 +24,14 @@ static weft_status prepare_pair(kernel_prepare *p, const tensor *x, const tensor
     strides_dense(repeated->ndim, repeated->dims, strides[0]);
     if (!strides_broadcast(x, -1, repeated->ndim, repeated->dims, strides[1]))
         return kernel_unsupported(p, "expected X of a shape that broadcasts to Out");
-    loops_init(&s->l, repeated->ndim, repeated->dims, 2, strides);
+    loops_init(out, repeated->ndim, repeated->dims, 2, strides);
     return NULL;
+}
+
+static weft_status prepare_pair(kernel_prepare *p, const tensor *x, const tensor *repeated) {
+    expand_state *s = KERNEL_STATE(p, expand_state);
+    if (!s) return base_out_of_memory();
+    return prepare_stretched(p, x, repeated, &s->l);
 }
 
 static weft_status prepare_expand(kernel_prepare *p) {
@@ -130,6 +134,52 @@ static weft_status run_meshgrid_grad(const kernel_call *c) {
 
 const kernel kernel_meshgrid = {prepare_meshgrid, run_meshgrid};
 const kernel kernel_meshgrid_grad = {prepare_meshgrid_grad, run_meshgrid_grad};
+
+/* --- broadcast_tensors: each argument as large as all need ----------------------------------------------------------- */
+
+static weft_status prepare_broadcast(kernel_prepare *p) {
+    uint32_t n = p->in_first[1];
+    loops *l = arena_alloc(p->arena, (n + 1) * sizeof *l);
+    if (!l) return base_out_of_memory();
+    p->state = l;
+    if (p->out_first[1] != n) return kernel_unsupported(p, "expected as many results as arguments");
+    for (uint32_t k = 0; k < n; k++) TRY(prepare_stretched(p, &p->in[k], &p->out[k], &l[k]));
+    return NULL;
+}
+
+static weft_status run_broadcast(const kernel_call *c) {
+    const loops *l = c->state;
+    for (uint32_t k = 0; k < c->in_first[1]; k++)
+        copy_loops(&l[k], weft_dtype_nbytes(c->in[k].dtype), c->out[k].data, c->in[k].data);
+    return NULL;
+}
+
+static weft_status prepare_broadcast_grad(kernel_prepare *p) {
+    uint32_t n = p->in_first[1];
+    loops *l = arena_alloc(p->arena, (n + 1) * sizeof *l);
+    if (!l) return base_out_of_memory();
+    p->state = l;
+    if (p->in_first[2] != 2 * n) return kernel_unsupported(p, "expected as many gradients as arguments");
+    for (uint32_t k = 0; k < n; k++) {
+        const tensor *x = &p->in[k], *dy = &p->in[n + k];
+        TRY(prepare_stretched(p, x, dy, &l[k]));
+        if (!dtype_is_float(x->dtype)) return kernel_unsupported(p, "expected gradients of a float type");
+        size_t nbytes = (size_t)x->numel * sizeof(double);
+        if (nbytes > p->workspace_nbytes) p->workspace_nbytes = nbytes;
+    }
+    return NULL;
+}
+
+static weft_status run_broadcast_grad(const kernel_call *c) {
+    const loops *l = c->state;
+    uint32_t n = c->in_first[1];
+    for (uint32_t k = 0; k < n; k++)
+        if (c->out[k].data) sum_repeated(&l[k], &c->in[n + k], &c->out[k], c->workspace);
+    return NULL;
+}
+
+const kernel kernel_broadcast_tensors = {prepare_broadcast, run_broadcast};
+const kernel kernel_broadcast_tensors_grad = {prepare_broadcast_grad, run_broadcast_grad};
 
 /* --- tile: copies side by side ------------------------------------------------------------------------------------ */
 

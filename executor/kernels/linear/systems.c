@@ -1,0 +1,325 @@
+/* systems.c: determinants of the matrices in the last two dimensions, systems of equations (solve), and systems whose
+ * matrix is known by its Cholesky factor (cholesky_solve); with gradients, in double. LAPACK takes matrices by
+ * columns: ours, by rows, are the transposed ones to it, and have the same determinant. */
+#include <math.h>
+
+#include "executor/kernels/layout.h"
+#include "executor/kernels/linear/lapack.h"
+
+typedef struct systems {
+    int64_t count; /* of the batch */
+    int n, columns;
+    int64_t a_step, b_step; /* elements from one of a batch to the next; 0: it is stretched */
+    bool upper;
+} systems;
+
+static weft_status prepare_matrices(kernel_prepare *p, const tensor *a) {
+#if !WEFT_HAVE_LAPACK
+    return kernel_unsupported(p, "expected a build with LAPACK (liblapack-dev)");
+#endif
+    systems *s = KERNEL_STATE(p, systems);
+    if (!s) return base_out_of_memory();
+    TRY(require_real(p, a, "the matrix"));
+    if (a->ndim < 2 || a->dims[a->ndim - 1] != a->dims[a->ndim - 2] || a->dims[a->ndim - 1] > INT16_MAX)
+        return kernel_unsupported(p, "expected square matrices of at most %d rows", INT16_MAX);
+    s->n = (int)a->dims[a->ndim - 1];
+    s->count = s->n ? a->numel / ((int64_t)s->n * s->n) : 0;
+    p->workspace_nbytes = ((size_t)(2 * s->n) * (size_t)s->n + (size_t)s->n) * sizeof(double) + 64;
+    return NULL;
+}
+
+/* The workspace: a matrix, a second one (or right sides), pivots. */
+static int *pivots_of(const kernel_call *c, const systems *s, int64_t side) {
+    return (int *)(void *)((double *)c->workspace + (int64_t)s->n * s->n + side);
+}
+
+/* Factors in place; false: a pivot is 0. */
+static bool factor(int n, double *a, int *pivots) {
+    int info = 1;
+#if WEFT_HAVE_LAPACK
+    dgetrf_(&n, &n, a, &n, pivots, &info);
+#else
+    (void)n, (void)a, (void)pivots;
+#endif
+    return info == 0;
+}
+
+/* Of a factored matrix; the logarithm of its size, and its sign. */
+static double log_determinant(int n, const double *a, const int *pivots, double *out_sign) {
+    double sum = 0, sign = 1;
+    for (int i = 0; i < n; i++) {
+        double pivot = a[(int64_t)i * n + i];
+        sum += log(fabs(pivot));
+        if ((pivot < 0) != (pivots[i] != i + 1)) sign = -sign;
+    }
+    *out_sign = sign;
+    return sum;
+}
+
+static double determinant(int n, const double *a, const int *pivots) {
+    double product = 1;
+    for (int i = 0; i < n; i++) product *= pivots[i] == i + 1 ? a[(int64_t)i * n + i] : -a[(int64_t)i * n + i];
+    return product;
+}
+
+static void load(const tensor *t, int64_t first, int64_t count, double *to) {
+    for (int64_t i = 0; i < count; i++) to[i] = tensor_real(t, first + i);
+}
+
+/* --- determinant, slogdeterminant: [2, batch], signs and then logarithms -------------------------------------------
+ */
+
+static weft_status prepare_determinant(kernel_prepare *p) {
+    TRY(prepare_matrices(p, type_in(p, 0)));
+    const systems *s = p->state;
+    TRY(require_present(p, type_out(p, 0), "Out"));
+    return require_like(p, type_in(p, 0), type_out(p, 0),
+                        type_out(p, 0)->numel == 2 * s->count ? 2 * s->count : s->count, "Out");
+}
+
+static weft_status run_determinant(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n;
+    int *pivots = pivots_of(c, s, size);
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 0), k * size, size, c->workspace);
+        (void)factor(s->n, c->workspace, pivots); /* a pivot of 0 is in the product */
+        tensor_set_real(arg_out(c, 0), k, determinant(s->n, c->workspace, pivots));
+    }
+    return NULL;
+}
+
+static weft_status run_slogdeterminant(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n;
+    int *pivots = pivots_of(c, s, size);
+    for (int64_t k = 0; k < s->count; k++) {
+        double sign;
+        load(arg_in(c, 0), k * size, size, c->workspace);
+        (void)factor(s->n, c->workspace, pivots);
+        double logarithm = log_determinant(s->n, c->workspace, pivots, &sign);
+        tensor_set_real(arg_out(c, 0), k, isnan(logarithm) ? logarithm : logarithm == -INFINITY ? 0 : sign);
+        tensor_set_real(arg_out(c, 0), s->count + k, logarithm);
+    }
+    return NULL;
+}
+
+enum { DET_OUT = 1, DET_OUT_GRAD };
+
+static weft_status prepare_determinant_grad(kernel_prepare *p) {
+    TRY(prepare_matrices(p, type_in(p, 0)));
+    const tensor *g = type_in(p, DET_OUT_GRAD);
+    TRY(require_real(p, g, "Out@GRAD"));
+    TRY(require_present(p, type_out(p, 0), "Input@GRAD"));
+    return require_like(p, type_in(p, 0), type_out(p, 0), type_in(p, 0)->numel, "Input@GRAD");
+}
+
+/* `scale` times the transposed inverse of matrix k; zeros where it has none, as in Paddle. */
+static void store_inverse(const kernel_call *c, const systems *s, int64_t k, double scale) {
+    int64_t size = (int64_t)s->n * s->n;
+    double *a = c->workspace, *work = a + size;
+    int *pivots = pivots_of(c, s, size), info = 1;
+    load(arg_in(c, 0), k * size, size, a);
+    if (factor(s->n, a, pivots)) {
+#if WEFT_HAVE_LAPACK
+        int lwork = (int)size;
+        dgetri_(&s->n, a, &s->n, pivots, work, &lwork, &info);
+#else
+        (void)work;
+#endif
+    }
+    for (int64_t i = 0; i < size; i++)
+        tensor_set_real(arg_out(c, 0), k * size + i, info ? 0 : scale * a[i % s->n * s->n + i / s->n]);
+}
+
+static weft_status run_determinant_grad(const kernel_call *c) {
+    const systems *s = c->state;
+    for (int64_t k = 0; k < s->count; k++)
+        store_inverse(c, s, k, tensor_real(arg_in(c, DET_OUT_GRAD), k) * tensor_real(arg_in(c, DET_OUT), k));
+    return NULL;
+}
+static weft_status run_slogdeterminant_grad(const kernel_call *c) {
+    const systems *s = c->state;
+    for (int64_t k = 0; k < s->count; k++) store_inverse(c, s, k, tensor_real(arg_in(c, DET_OUT_GRAD), s->count + k));
+    return NULL;
+}
+
+const kernel kernel_determinant = {prepare_determinant, run_determinant};
+const kernel kernel_slogdeterminant = {prepare_determinant, run_slogdeterminant};
+const kernel kernel_determinant_grad = {prepare_determinant_grad, run_determinant_grad};
+const kernel kernel_slogdeterminant_grad = {prepare_determinant_grad, run_slogdeterminant_grad};
+
+/* --- solve, cholesky_solve -----------------------------------------------------------------------------------------
+ */
+
+/* Of cholesky_solve the matrix is the second argument. A right side of one dimension is a column. */
+static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tensor *b, const tensor *out) {
+    TRY(require_present(p, a, "the matrix"));
+    TRY(prepare_matrices(p, a));
+    systems *s = p->state;
+    TRY(require_present(p, b, "the right side"));
+    TRY(require_present(p, out, "Out"));
+    TRY(require_same_dtype(p, a, b, "the right side"));
+    TRY(require_same_dtype(p, a, out, "Out"));
+    bool is_vector = b->ndim == 1;
+    if (b->ndim < 1 || b->dims[is_vector ? 0 : b->ndim - 2] != s->n || (!is_vector && b->dims[b->ndim - 1] > INT16_MAX))
+        return kernel_unsupported(p, "expected right sides of %d rows", s->n);
+    s->columns = is_vector ? 1 : (int)b->dims[b->ndim - 1];
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    s->count = side ? out->numel / side : 0;
+    s->a_step = a->numel == size ? 0 : size;
+    s->b_step = b->numel == side ? 0 : side;
+    if ((s->a_step && a->numel != s->count * size) || (s->b_step && b->numel != s->count * side))
+        return kernel_unsupported(p, "expected batches of one size, or single matrices");
+    s->upper = attr_bool(p->op, "upper", false);
+    p->workspace_nbytes = (size_t)(2 * size + 3 * side + s->n) * sizeof(double) + 64;
+    return NULL;
+}
+
+/* Right sides are by columns there, by rows here. */
+static void load_side(const systems *s, const tensor *t, int64_t first, double *b) {
+    for (int64_t i = 0; i < (int64_t)s->n * s->columns; i++)
+        b[i % s->columns * s->n + i / s->columns] = tensor_real(t, first + i);
+}
+static double side_at(const systems *s, const double *b, int64_t i) {
+    return b[i % s->columns * s->n + i / s->columns];
+}
+
+/* b becomes the solution of A x = b (transposed: of A^T), a is lost. */
+static weft_status solve(const kernel_call *c, const systems *s, bool transposed, double *a, double *b, int *pivots) {
+    if (!factor(s->n, a, pivots)) return kernel_failed(c, "a matrix has no inverse");
+    int info = 0;
+#if WEFT_HAVE_LAPACK
+    dgetrs_(transposed ? "N" : "T", &s->n, &s->columns, a, &s->n, pivots, b, &s->n, &info, 1);
+#else
+    (void)transposed, (void)b;
+#endif
+    return info ? kernel_failed(c, "LAPACK refused a system") : NULL;
+}
+
+static weft_status run_solve(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *b = a + size;
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 0), k * s->a_step, size, a);
+        load_side(s, arg_in(c, 1), k * s->b_step, b);
+        TRY(solve(c, s, false, a, b, pivots_of(c, s, side)));
+        for (int64_t i = 0; i < side; i++) tensor_set_real(arg_out(c, 0), k * side + i, side_at(s, b, i));
+    }
+    return NULL;
+}
+
+enum { SOLVE_OUT = 2, SOLVE_OUT_GRAD };
+
+/* dB = A^-T dOut, dA = -dB Out^T */
+static weft_status run_solve_grad(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *g = a + size;
+    tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
+    tensor_clear(da);
+    tensor_clear(db);
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 0), k * s->a_step, size, a);
+        load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
+        TRY(solve(c, s, true, a, g, pivots_of(c, s, side)));
+        for (int64_t i = 0; db && i < side; i++) tensor_add_real(db, k * s->b_step + i, side_at(s, g, i));
+        for (int64_t i = 0; da && i < size; i++) {
+            double sum = 0;
+            for (int q = 0; q < s->columns; q++)
+                sum += g[(int64_t)q * s->n + i / s->n] *
+                       tensor_real(arg_in(c, SOLVE_OUT), k * side + i % s->n * s->columns + q);
+            tensor_add_real(da, k * s->a_step + i, -sum);
+        }
+    }
+    return NULL;
+}
+
+static weft_status prepare_solve(kernel_prepare *p) {
+    return prepare_system(p, type_in(p, 0), type_in(p, 1), type_out(p, 0));
+}
+static weft_status prepare_gradients(kernel_prepare *p, int matrix) {
+    const tensor *out = type_in(p, SOLVE_OUT), *g = type_in(p, SOLVE_OUT_GRAD);
+    TRY(prepare_system(p, type_in(p, matrix), type_in(p, 1 - matrix), g));
+    TRY(require_like(p, g, out, g->numel, "Out"));
+    TRY(require_like(p, g, type_out(p, 0), type_in(p, 0)->numel, "X@GRAD"));
+    return require_like(p, g, type_out(p, 1), type_in(p, 1)->numel, "Y@GRAD");
+}
+static weft_status prepare_solve_grad(kernel_prepare *p) {
+    return prepare_gradients(p, 0);
+}
+
+const kernel kernel_solve = {prepare_solve, run_solve};
+const kernel kernel_solve_grad = {prepare_solve_grad, run_solve_grad};
+
+/* b becomes (L L^T)^-1 b, or (U^T U)^-1 b: two triangles. */
+static weft_status solve_factored(const kernel_call *c, const systems *s, const double *factored, double *b) {
+    int info = 1;
+#if WEFT_HAVE_LAPACK
+    dpotrs_(s->upper ? "L" : "U", &s->n, &s->columns, factored, &s->n, b, &s->n, &info, 1);
+    for (int i = 0; i < s->n && !info; i++)
+        if (factored[(int64_t)i * s->n + i] == 0) info = 1;
+#else
+    (void)factored, (void)b;
+#endif
+    return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
+}
+
+static weft_status run_cholesky_solve(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *b = a + size;
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 1), k * s->a_step, size, a);
+        load_side(s, arg_in(c, 0), k * s->b_step, b);
+        TRY(solve_factored(c, s, a, b));
+        for (int64_t i = 0; i < side; i++) tensor_set_real(arg_out(c, 0), k * side + i, side_at(s, b, i));
+    }
+    return NULL;
+}
+
+/* dB = A^-1 dOut. With P = dB Out^T, S = P + P^T: of a lower factor L it is the lower triangle of -S L, of an upper
+ * one the upper triangle of -U S. */
+static weft_status run_cholesky_solve_grad(const kernel_call *c) {
+    const systems *s = c->state;
+    int n = s->n;
+    int64_t size = (int64_t)n * n, side = (int64_t)n * s->columns;
+    double *a = c->workspace, *sums = a + size, *g = sums + size, *out = g + side;
+    tensor *db = arg_out(c, 0), *da = arg_out(c, 1);
+    tensor_clear(da);
+    tensor_clear(db);
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 1), k * s->a_step, size, a);
+        load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
+        load_side(s, arg_in(c, SOLVE_OUT), k * side, out);
+        TRY(solve_factored(c, s, a, g));
+        for (int64_t i = 0; db && i < side; i++) tensor_add_real(db, k * s->b_step + i, side_at(s, g, i));
+        for (int64_t i = 0; i < size; i++) {
+            int64_t row = i / n, column = i % n;
+            sums[i] = 0;
+            for (int64_t q = 0; q < s->columns; q++)
+                sums[i] += g[q * n + row] * out[q * n + column] + g[q * n + column] * out[q * n + row];
+        }
+        for (int64_t i = 0; da && i < size; i++) {
+            int64_t row = i / n, column = i % n;
+            double sum = 0;
+            if (s->upper ? column < row : column > row) continue;
+            /* what lies in the other triangle of the factor counts as 0 */
+            for (int64_t q = s->upper ? row : column; q < n; q++)
+                sum += s->upper ? a[row * n + q] * sums[q * n + column] : sums[row * n + q] * a[q * n + column];
+            tensor_add_real(da, k * s->a_step + i, -sum);
+        }
+    }
+    return NULL;
+}
+
+static weft_status prepare_cholesky_solve(kernel_prepare *p) {
+    return prepare_system(p, type_in(p, 1), type_in(p, 0), type_out(p, 0));
+}
+static weft_status prepare_cholesky_solve_grad(kernel_prepare *p) {
+    return prepare_gradients(p, 1);
+}
+
+const kernel kernel_cholesky_solve = {prepare_cholesky_solve, run_cholesky_solve};
+const kernel kernel_cholesky_solve_grad = {prepare_cholesky_solve_grad, run_cholesky_solve_grad};
