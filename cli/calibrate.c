@@ -93,10 +93,10 @@ const cli_command command_calibrate = {
     .name = "calibrate",
     .arguments = "[PROGRAM] [--ranks N] [-o FILE.yaml]",
     .summary =
-        "Measures this machine with ranks that are threads, or with --launch processes on one host or several, and\n"
-        "writes a cluster file that weft plan --costs, weft simulate and coalesce_grads read: what a rank computes "
-        "(matrix products of the program's shapes), what\n"
-        "collectives take by their bytes, how much compute and a collective slow one another down. Medians.",
+        "Measures this machine, and writes a cluster file that plan --costs, simulate and coalesce_grads read.\n"
+        "Ranks are threads, or with --launch processes on one host or several. The file has what a rank computes\n"
+        "(matrix products of the program's shapes), what collectives take by their bytes, and how much compute and a\n"
+        "collective slow one another down: medians.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .max_positional = 1,

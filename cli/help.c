@@ -24,7 +24,7 @@ void cli_print_overview(FILE *to) {
     fprintf(to, "usage: weft COMMAND [ARGUMENT ...]\n\ncommands\n");
     for (size_t i = 0; i < NCOMMANDS; i++) {
         const char *summary = commands[i]->summary, *end = strchr(summary, '\n');
-        fprintf(to, "  %-8s %.*s\n", commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
+        fprintf(to, "  %-9s %.*s\n", commands[i]->name, end ? (int)(end - summary) : (int)strlen(summary), summary);
     }
     fprintf(to, "\n`weft help COMMAND` says more; exit status 0: done, 1: the work failed, 2: usage\n");
 }

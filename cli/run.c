@@ -501,7 +501,7 @@ const cli_command command_run = {
         "PROGRAM... [--ranks N] [--startup F] [--params F] [--load F] [--feed F] [--steps S] [--fetch VAR,...] "
         "[--save F] [--save-every N]",
     .summary =
-        "Trains a program on ranks that are threads of this process: one program for all ranks, or one each.\n"
+        "Trains a program on ranks that are threads, or processes (--launch): one program for all, or one each.\n"
         "Prints step,rank,name,value for every fetched var of one element.\n"
         "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
         "SIGINT and SIGTERM end it behind the step at hand: --save is written, the exit status is 130 or 143. A\n"
