@@ -160,7 +160,9 @@ static weft_status write_ranks(const cli_args *args, const weft_rank_programs *p
 }
 
 static bool options_are_good(const cli_args *args) {
-    const char *form = cli_value(args, "--form");
+    const char *form = cli_value(args, "--form"), *certificate = cli_value(args, "--certificate");
+    if (certificate && strstr(certificate, "{rank}"))
+        return cli_usage_error(args->command, "--certificate: one file is for all ranks, so {rank} has no meaning"), false;
     if (!form) return true;
     if (!is_stdout(cli_value(args, "--output")))
         return cli_usage_error(args->command, "--form: a file's form is that of its name"), false;

@@ -63,6 +63,7 @@ says 1 '(divide|batch)' 'a batch that does not divide is an error' \
 [ ! -e "$folder/never.pdmodel" ]; ok $? 'a refused pass list writes nothing'
 
 says 2 'usage: weft opt' 'opt without a program is a usage error' "$weft" opt
+says 2 'one file is for all ranks' 'a certificate has no place for a rank' "$weft" opt "$serial" --certificate "$folder/c{rank}.json" -o "$folder/o.pdmodel"
 says 2 'no option' 'an unknown option is a usage error' "$weft" run "$serial" --no-such-option
 says 2 'expected a whole number' 'a malformed number is a usage error' "$weft" run "$serial" --ranks two
 says 2 'no command' 'an unknown command is a usage error' "$weft" frobnicate
