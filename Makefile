@@ -139,7 +139,7 @@ PLAIN_TESTS := $(patsubst %.c,$(B)/%,$(sort $(wildcard tests/plain/*.c)))
 BENCHES     := $(addprefix $(B)/bench/,scale chain plan steps proof fuse comm buckets spmd micro)
 TEST_SUPPORT := $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/support/*.c)))
 
-.PHONY: all lib cli standins coverage-cuda python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \
+.PHONY: all lib cli standins coverage-cuda check-gpu carried python unit-tests plain-tests benches demo test check-all check-frameworks check-mpi check-deps golden bench bench-bugs docs format install uninstall clean \
         help setup
 all: setup
 	$(Q)$(MAKE) --no-print-directory lib cli
@@ -185,11 +185,12 @@ $(B)/executor/devices/cuda/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(B)/executor/comm/nccl/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(B)/executor/comm/loopback/%.o: CPPFLAGS += $(CUDA_FLAGS)
 # Kernels, for all variants: an image that the plugin carries.
-CUDA_IMAGE := $(BUILD)/cuda/kernels.fatbin
+CUDA_AT    ?= $(BUILD)/cuda
+CUDA_IMAGE := $(CUDA_AT)/kernels.fatbin
 # Other GPUs make another image.
-$(if $(CUDA_PLUGIN),$(shell mkdir -p $(BUILD)/cuda && echo '$(CUDA_ARCHS)' | cmp -s - $(BUILD)/cuda/archs || \
-    echo '$(CUDA_ARCHS)' >$(BUILD)/cuda/archs))
-$(CUDA_IMAGE): $(CUDA_KERNELS) $(BUILD)/cuda/archs
+$(if $(CUDA_PLUGIN),$(shell mkdir -p $(CUDA_AT) && echo '$(CUDA_ARCHS)' | cmp -s - $(CUDA_AT)/archs || \
+    echo '$(CUDA_ARCHS)' >$(CUDA_AT)/archs))
+$(CUDA_IMAGE): $(CUDA_KERNELS) $(CUDA_AT)/archs
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -fatbin -O3 -Werror all-warnings $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -I. \
 	    --threads 0 -o $@ executor/devices/cuda/kernels/all.cu
@@ -209,6 +210,21 @@ $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/dev
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
 coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_rules cuda_lost_waits)
 	$(Q)sh tools/cuda_coverage.sh $(B)
+
+# What must hold on a machine with a GPU, which may have no packages: what it runs is put together in $(CARRIED), with the
+# libraries that it loads. There, or where it was carried to: sh tools/check_gpu.sh build/gpu/carried [PART...]
+CARRIED := $(BUILD)/carried
+GPU_TESTS := $(addprefix tests/plain/,cuda_kernels cuda_device cuda_loopback)
+check-gpu:
+	$(Q)$(MAKE) --no-print-directory carried BUILD=$(BUILD)/gpu CUDA_AT=$(CUDA_AT) VARIANT=release CUDA=1 DNNL=0 LAPACK=0 \
+	    KISSFFT=0 MPI=0
+	$(Q)sh tools/check_gpu.sh $(BUILD)/gpu/carried $(PARTS)
+carried: $(WEFT) $(CUDA_PLUGIN) $(GPU_TESTS:%=$(B)/%)
+	$(Q)rm -rf $(CARRIED) && mkdir -p $(CARRIED)/tests/plain $(CARRIED)/lib
+	$(Q)cp $(WEFT) $(CUDA_PLUGIN) $(CARRIED) && cp $(TESTED) $(CARRIED)/tests && cp $(GPU_TESTS:%=$(B)/%) $(CARRIED)/tests/plain
+	$(Q)$(STRIP) $(CARRIED)/weft $(CARRIED)/*.so $(CARRIED)/tests/*.so $(CARRIED)/tests/plain/*
+	$(Q)ldd $(WEFT) $(TESTED) | awk '$$3 ~ "^/" && $$1 !~ "^lib(c|m|pthread|dl|rt)[.]so" { print $$3 }' | sort -u | \
+	    xargs -r cp -L -t $(CARRIED)/lib
 
 # Stand-ins for libraries of CUDA, for tests: the kernels as functions of the host.
 $(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)
@@ -371,6 +387,7 @@ help:
 	@echo 'make             library and command into $(B)'
 	@echo 'make check-frameworks  the Python package inside the real Paddle and PyTorch (downloads them)'
 	@echo 'make check-mpi MPI=mpicc.mpich MPIRUN=mpiexec.mpich  ranks as processes of another MPI'
+	@echo 'make check-gpu PARTS="kernels loopback ..."  what must hold on a GPU, in parts; what was skipped, and why'
 	@echo 'make python      the Python package as a wheel; pip install ./python does the same'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'

@@ -71,7 +71,7 @@ static weft_status make_world(weft_executor *x) {
     if (x->options.rings && !engine->rings)
         return weft_status_create(WEFT_UNSUPPORTED, NULL, "rings of engine %s: device %s has its own", x->options.rings,
                                   engine->name);
-    if (x->nranks > 1 && engine->rings) TRY(engine->rings(x->device, &host, &x->options));
+    if (engine->rings && (x->nranks > 1 || x->options.rings)) TRY(engine->rings(x->device, &host, &x->options));
     return comm_world_create(&x->context->allocator, &host, &x->world);
 }
 

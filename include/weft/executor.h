@@ -43,7 +43,7 @@ typedef struct weft_executor_options {
     bool strict_device; /* refuses ops that a device would leave to the host's kernels, with copies there and back */
     bool no_graph; /* a device that could launch whole steps as graphs launches each instruction: the same results */
     /* Which engine joins ranks on device cuda: "nccl", a GPU for each rank; "loopback", all ranks of this process on
-     * one GPU, whose streams events join. NULL: nccl. Other devices have one each: NULL. */
+     * one GPU, whose streams events join. NULL: nccl, for one rank none. Other devices have one each: NULL. */
     const char *rings;
     double rings_gb_per_second; /* loopback: collectives take as long as over links of that bandwidth; 0: no longer than
                                  * they do */

@@ -10,8 +10,14 @@
 
 #include "executor/devices/plugin.h"
 
+bool cuda_standin_is_left_out(void) {
+    const char *asked = getenv("WEFT_TEST_GPU");
+    return asked && *asked;
+}
+
 /* The stand-in is there already, opened by the plugin. */
 void cuda_standin_seed(unsigned seed) {
+    if (cuda_standin_is_left_out()) return;
     union {
         void *object;
         void (*call)(unsigned);
@@ -34,7 +40,7 @@ const device_engine *cuda_standin_open(void) {
     if (access(path, R_OK) != 0) return NULL;
     setenv("WEFT_PLUGIN_PATH", folder, 1);
     snprintf(path, sizeof path, "%s/standin", folder);
-    setenv("WEFT_CUDA_PATH", path, 1);
+    if (!cuda_standin_is_left_out()) setenv("WEFT_CUDA_PATH", path, 1);
     const char *why;
     const device_plugin *plugin = device_plugin_cuda(&why);
     if (plugin) return device_plugin_engine(plugin);

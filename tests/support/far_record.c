@@ -89,7 +89,7 @@ static weft_status record_instr(far_run *run, const rank_state *rank, far_lane *
     c->guards[0] = i->outer_guard ? far_back(i->outer_guard) : NULL;
     c->guards[1] = i->guard ? far_back(i->guard) : NULL;
     c->on_device = c->made.call;
-    c->is_enqueued = c->made.rounds && comm_can_enqueue(i->ring->comm, device_far.name);
+    c->is_enqueued = c->made.rounds && i->ring && comm_can_enqueue(i->ring->comm, device_far.name);
     if (c->is_enqueued) TRY(record_rounds(run, rank, c));
     if (c->made.workspace_nbytes > l->workspace_nbytes) l->workspace_nbytes = c->made.workspace_nbytes;
     return plan_moves(&run->head.executor->arena, l, c);
@@ -121,8 +121,8 @@ static weft_status make_scratch(arena *a, far_lane *l) {
         TRY(aim(a, c, l, c->of->out, count_out(c), &out));
         c->made.call.in = in;
         c->made.call.out = (tensor *)out;
-        c->made.call.workspace = c->workspace.bytes ? l->scratch + offset_of(c, far_back(c->workspace.bytes))
-                                                    : l->workspace;
+        c->made.call.workspace =
+            c->workspace.bytes ? l->scratch + offset_of(c, far_back(c->workspace.bytes)) : l->workspace;
     }
     return NULL;
 }

@@ -70,8 +70,12 @@ static weft_status reduce_part(const loop_ring *r, int self, int64_t k, int64_t 
 
 /* --- what is reduced ---------------------------------------------------------------------------------------------- */
 
+/* In blocks, so that two members never write to one word of memory, and few to one sector. */
 static int64_t share_first(const loop_ring *r, int index, int64_t count) {
-    return count / r->nranks * index + count % r->nranks * index / r->nranks;
+    enum { BLOCK = 64 };
+    int64_t nblocks = (count + BLOCK - 1) / BLOCK;
+    int64_t first = (nblocks / r->nranks * index + nblocks % r->nranks * index / r->nranks) * BLOCK;
+    return first < count ? first : count;
 }
 
 static weft_status all_reduce(const loop_ring *r, int self) {

@@ -117,7 +117,7 @@ static weft_status record_instr(cuda_run *run, const rank_state *rank, cuda_lane
     c->guards[0] = i->outer_guard;
     c->guards[1] = i->guard;
     c->on_device = c->made.call;
-    c->is_enqueued = c->made.rounds && comm_can_enqueue(i->ring->comm, run->head.device->engine->name);
+    c->is_enqueued = c->made.rounds && i->ring && comm_can_enqueue(i->ring->comm, run->head.device->engine->name);
     TRY(make_events(run, c));
     if (c->is_enqueued) TRY(record_rounds(run, rank, c));
     TRY(choose(run, rank, c));

@@ -135,7 +135,7 @@ static const kernel_rounds one_request = {1, ask, NULL}, reduce_rounds = {1, ask
 
 static weft_status prepare(kernel_prepare *p) {
     TRY(prepare_state(p));
-    if (p->ring_nranks > 1) p->rounds = &one_request;
+    p->rounds = &one_request; /* of one member too: an engine on a device's streams takes it as it comes */
     return NULL;
 }
 
