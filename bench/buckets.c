@@ -47,7 +47,7 @@ static int solve(const given *g, bool with_sizes) {
     weft_context *context;
     arena scratch;
     bucket_answer answer = {0};
-    bucket_kind kind = {&g->curve, 1, 1};
+    bucket_kind kind = {&g->curve, 1, 1, 0};
     bucket_problem problem = {g->items, g->count, &kind, 1, plan_ns(g->compute_seconds), 0, NULL};
     double best = 1e30;
     weft_status status = weft_context_create(NULL, &context);

@@ -2,13 +2,16 @@
  * each gradient waits for and is needed by, costs, buckets, and the bound. From these a checker finds out the rest
  * anew.
  *
- * It is stated for compute and one stream of reduces of one kind, which all stand before what needs them. Otherwise the
- * report says why it is not. */
+ * It is stated for compute and streams of reduces alone. Otherwise the report says why it is not. Its bound is that of
+ * buckets of any size, also such as the order of ops does not allow: limits are ours. */
 #include <inttypes.h>
 
 #include "base/json.h"
 #include "passes/bucket_play.h"
+#include "passes/bucket_tensor.h"
 #include "passes/certificate.h"
+
+enum { MOST_LANES = 8, MOST_STATES = 1 << 16 }; /* the checker's */
 
 /* By item: instructions of compute before it is ready, and before the first that needs it. */
 typedef struct places {
@@ -22,32 +25,36 @@ static const char *why_not(const bucket_times *t) {
     for (size_t i = 0; i < t->plan->ninstrs && bucket_contends(t); i++)
         if (t->plan->instrs[i].stream == 0 && t->plan->instrs[i].ring_id >= 0)
             return "collectives on the compute stream slow nobody down";
-    if (t->stalls) return "results are needed before the last reduce is ready";
-    if (p->nkinds != 1 || !p->kinds[0].ncurves) return "there are reduces of several kinds on the stream";
-    if (t->plan->nstreams != 2) return "the program has other streams";
-    for (size_t i = 0; i < p->kinds[0].ncurves; i++)
-        if (!p->kinds[0].curves[i].table && p->kinds[0].curves[i].is_split && !p->kinds[0].curves[i].nccl.machine)
-            return "reduces are split, a price that it cannot state";
-    for (size_t i = 0; i < p->nitems; i++)
-        if (p->items[i].deadline <= p->items[p->nitems - 1].position)
-            return "a result is needed before the last reduce";
+    if ((uint32_t)t->plan->nstreams != 1 + t->nlanes) return "the program has other streams than those of reduces";
+    if (t->nlanes > MOST_LANES) return "reduces are on more than 8 streams";
+    for (size_t e = 0; e < t->nedges; e++)
+        if (t->plan->instrs[t->edges[e].instr].stream != 0) return "reduces wait for one another";
+    for (size_t k = 0; k < p->nkinds; k++)
+        for (size_t i = 0; i < p->kinds[k].ncurves; i++) {
+            const plan_curve *curve = &p->kinds[k].curves[i];
+            if (!curve->table && curve->is_split && !curve->nccl.machine)
+                return "reduces are split, a price that it cannot state";
+        }
     return NULL;
 }
 
 static weft_status find_places(const bucket_times *t, places *out) {
     const weft_plan *plan = t->plan;
     size_t n = t->problem.nitems;
-    uint32_t after = 0;
+    uint32_t after[MOST_LANES] = {0};
     out->after = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
     out->needed = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
     if (!out->after || !out->needed) return base_out_of_memory();
     for (size_t i = 0; i < n; i++) out->needed[i] = UINT32_MAX;
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
-        out->ncompute += instr->stream == 0;
-        for (uint32_t w = 0; w < instr->nwaits && instr->stream != 0; w++)
-            if ((uint32_t)instr->waits[w].count > after) after = (uint32_t)instr->waits[w].count;
-        if (instr->stream != 0) out->after[t->item_of[i]] = after;
+        int32_t lane = bucket_lane(t, instr->stream);
+        out->ncompute += lane < 0;
+        if (lane < 0) continue;
+        for (uint32_t w = 0; w < instr->nwaits; w++)
+            if (instr->waits[w].stream == 0 && (uint32_t)instr->waits[w].count > after[lane])
+                after[lane] = (uint32_t)instr->waits[w].count;
+        out->after[t->item_of[i]] = after[lane];
     }
     for (size_t e = 0; e < t->nedges; e++) {
         uint32_t *needed = &out->needed[t->edges[e].item],
@@ -58,6 +65,50 @@ static weft_status find_places(const bucket_times *t, places *out) {
         if (out->needed[i] == UINT32_MAX) out->needed[i] = out->ncompute;
     return NULL;
 }
+
+/* --- the bound ---------------------------------------------------------------------------------------------------- */
+
+/* No buckets of any size, in whatever order, of the lane's items of a kind (UINT32_MAX: of all) end the step earlier. */
+static weft_status bound_of(const bucket_times *t, uint32_t lane, uint32_t kind, int64_t *bound) {
+    bucket_problem own = t->problem;
+    bucket_item *items = ARENA_ARRAY(t->scratch, bucket_item, own.nitems + 1);
+    bucket_answer answer;
+    size_t n = 0;
+    if (!items) return base_out_of_memory();
+    for (size_t i = 0; i < own.nitems; i++) {
+        const bucket_item *item = &t->problem.items[i];
+        if (own.kinds[item->kind].lane != lane || (kind != UINT32_MAX && item->kind != kind)) continue;
+        items[n] = *item;
+        items[n++].deadline = UINT32_MAX;
+    }
+    own.items = items;
+    own.nitems = n;
+    own.rooms = NULL;
+    own.most_nbytes = 0;
+    TRY(bucket_plan_solve(&own, t->scratch, &answer));
+    if (answer.bound_ns > *bound) *bound = answer.bound_ns;
+    return NULL;
+}
+
+/* What the checker can find anew: of a lane's kinds together where that is few states, or else of each by itself. */
+static weft_status find_bound(const bucket_times *t, int64_t *out) {
+    const bucket_problem *p = &t->problem;
+    size_t *count = ARENA_ARRAY(t->scratch, size_t, p->nkinds + 1);
+    if (!count) return base_out_of_memory();
+    for (size_t i = 0; i < p->nitems; i++) count[p->items[i].kind]++;
+    *out = p->compute_ns;
+    for (uint32_t lane = 0; lane < t->nlanes; lane++) {
+        size_t nstates = 1;
+        for (size_t k = 0; k < p->nkinds && nstates <= MOST_STATES; k++)
+            if (p->kinds[k].lane == lane) nstates *= count[k] + 1;
+        if (nstates <= MOST_STATES) TRY(bound_of(t, lane, UINT32_MAX, out));
+        for (uint32_t k = 0; k < p->nkinds && nstates > MOST_STATES; k++)
+            if (p->kinds[k].lane == lane) TRY(bound_of(t, lane, k, out));
+    }
+    return NULL;
+}
+
+/* --- the text ----------------------------------------------------------------------------------------------------- */
 
 static void put_table(buffer *out, const weft_cluster_table *t) {
     buffer_text(out, "{\"measured\": [");
@@ -125,29 +176,89 @@ static void put_costs(buffer *out, const bucket_kind *kind) {
     }
 }
 
-static void put_gradient(buffer *out, const bucket_times *t, const places *at, size_t i) {
-    const bucket_item *item = &t->problem.items[i];
-    const char *var = t->names[t->reduce_of[i]];
-    buffer_text(out, i ? ",\n     {\"var\": " : "\n     {\"var\": ");
-    json_put_string(out, var, strlen(var));
-    buffer_format(
-        out, ", \"nbytes\": %zu, \"after\": %u, \"ready_ns\": %" PRId64 ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
-        item->nbytes, at->after[i], item->ready_ns, at->needed[i], item->tail_ns);
+/* Lanes are numbered as kinds name them. */
+static void put_kinds(buffer *out, const bucket_times *t) {
+    uint32_t numbers[MOST_LANES], n = 0;
+    for (uint32_t k = 0; k < MOST_LANES; k++) numbers[k] = UINT32_MAX;
+    for (size_t k = 0; k < t->problem.nkinds; k++) {
+        const bucket_kind *kind = &t->problem.kinds[k];
+        if (numbers[kind->lane] == UINT32_MAX) numbers[kind->lane] = n++;
+        buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ",
+                      numbers[kind->lane]);
+        if (bucket_contends(t)) buffer_format(out, "\"collectives\": %zu, ", kind->ncollectives);
+        buffer_text(out, "\"costs\": [");
+        put_costs(out, kind);
+        buffer_text(out, "]}");
+    }
 }
 
-static void put_plan(buffer *out, const bucket_times *t, const places *at) {
-    int64_t compute = t->problem.compute_ns, bound = t->unlimited_bound_ns; /* of all buckets: limits are ours */
+static void put_gradient(buffer *out, const bucket_times *t, const places *at, size_t i) {
+    const bucket_item *item = &t->problem.items[i];
+    const char *var = t->reduce_of[i] == BUCKET_ALONE ? "" : t->names[t->reduce_of[i]];
+    buffer_text(out, i ? ",\n     {\"var\": " : "\n     {\"var\": ");
+    json_put_string(out, var, strlen(var));
+    buffer_format(out,
+                  ", \"kind\": %u, \"nbytes\": %zu, \"alone_ns\": %" PRId64 ", \"after\": %u, \"ready_ns\": %" PRId64 ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
+                  item->kind, item->nbytes, item->alone_ns, at->after[i], item->ready_ns, at->needed[i],
+                  item->tail_ns);
+}
+
+static int64_t sum_of(const int64_t *ns, size_t first, size_t end) {
+    int64_t sum = 0;
+    for (size_t i = first; i < end; i++) sum += ns[i];
+    return sum;
+}
+
+static void put_bucket(buffer *out, const bucket_times *t, size_t k) {
+    const bucket_time *b = &t->buckets[k];
+    buffer_format(out,
+                  "%s{\"kind\": %u, \"count\": %zu, \"nbytes\": %zu, \"start_ns\": %" PRId64 ", \"end_ns\": %" PRId64,
+                  k ? ",\n     " : "\n     ", t->problem.items[b->last].kind, b->count, b->nbytes, b->start_ns, b->end_ns);
+    if (t->is_made)
+        buffer_format(out, ", \"after\": %u, \"ready_ns\": %" PRId64 ", \"needed\": %u, \"tail_ns\": %" PRId64,
+                      t->made.after[k], sum_of(t->made.ns, 0, t->made.after[k]), t->made.needed[k],
+                      sum_of(t->made.ns, t->made.needed[k], t->made.ncompute));
+    buffer_text(out, "}");
+}
+
+static void put_made(buffer *out, const bucket_times *t) {
+    buffer_text(out, "\"made\": [");
+    for (size_t i = 0; i < t->made.ncompute; i++) buffer_format(out, "%s%" PRId64, i ? ", " : "", t->made.ns[i]);
+    buffer_text(out, "],\n    ");
+}
+
+static int64_t compute_of(const bucket_times *t) {
+    return t->is_made ? sum_of(t->made.ns, 0, t->made.ncompute) : t->problem.compute_ns;
+}
+
+/* Of members in a bucket; 0: they are not aligned alike. */
+static size_t alignment_of(const bucket_times *t) {
+    const bucket_problem *p = &t->problem;
+    size_t alignment = 1;
+    for (size_t i = 0; i < p->nitems; i++)
+        if (p->kinds[p->items[i].kind].ncurves && p->items[i].padded != p->items[i].nbytes)
+            alignment = bucket_tensor_padded(1);
+    for (size_t i = 0; i < p->nitems; i++) {
+        size_t padded = (p->items[i].nbytes + alignment - 1) / alignment * alignment;
+        if (p->kinds[p->items[i].kind].ncurves && padded != p->items[i].padded) return 0;
+    }
+    return alignment;
+}
+
+static void put_plan(buffer *out, const bucket_times *t, const places *at, int64_t bound) {
+    int64_t compute = compute_of(t);
     buffer_format(out,
                   "{\"step_ns\": %" PRId64 ", \"compute_ns\": %" PRId64 ", \"exposed_ns\": %" PRId64
-                  ", \"bound_ns\": %" PRId64 ", \"gap_ns\": %" PRId64 ",\n    \"costs\": [",
-                  t->step_ns, compute, t->step_ns - compute, bound, t->step_ns - bound);
-    put_costs(out, t->problem.kinds);
+                  ", \"bound_ns\": %" PRId64 ", \"gap_ns\": %" PRId64 ", \"alignment\": %zu,\n    \"kinds\": [",
+                  t->step_ns, compute, t->step_ns - compute, bound, t->step_ns - bound, alignment_of(t));
+    put_kinds(out, t);
     buffer_text(out, "],\n    ");
     if (bucket_contends(t)) {
         put_number(out, "\"slowed\": {\"compute\": ", t->cluster.compute_beside_collective);
         put_number(out, ", \"collective\": ", t->cluster.collective_beside_compute);
-        buffer_format(out, ", \"collectives\": %zu},\n    ", t->problem.kinds[0].ncollectives);
+        buffer_text(out, "},\n    ");
     }
+    if (t->is_made) put_made(out, t);
     buffer_text(out, "\"compute\": [");
     uint32_t n = 0;
     for (size_t i = 0; i < t->plan->ninstrs; i++)
@@ -155,23 +266,21 @@ static void put_plan(buffer *out, const bucket_times *t, const places *at) {
     buffer_text(out, "],\n    \"gradients\": [");
     for (size_t i = 0; i < t->problem.nitems; i++) put_gradient(out, t, at, i);
     buffer_text(out, "],\n    \"buckets\": [");
-    for (size_t k = 0; k < t->nbuckets; k++) {
-        const bucket_time *b = &t->buckets[k];
-        buffer_format(out, "%s{\"count\": %zu, \"nbytes\": %zu, \"start_ns\": %" PRId64 ", \"end_ns\": %" PRId64 "}",
-                      k ? ",\n     " : "\n     ", b->count, b->nbytes, b->start_ns, b->end_ns);
-    }
+    for (size_t k = 0; k < t->nbuckets; k++) put_bucket(out, t, k);
     buffer_text(out, "]}");
 }
 
 weft_status bucket_times_certify(const bucket_times *t) {
     if (!pass_certifies(t->pass)) return NULL;
     places at = {.ncompute = 0};
-    const char *why = why_not(t);
+    const char *why = alignment_of(t) ? why_not(t) : "members are not aligned alike";
+    int64_t bound;
     if (why) return weft_pass_did(t->pass, "the certificate leaves the plan out: %s", why);
     TRY(find_places(t, &at));
+    TRY(find_bound(t, &bound));
     buffer out;
     buffer_init(&out, &t->pass->context->allocator);
-    put_plan(&out, t, &at);
+    put_plan(&out, t, &at, bound);
     weft_status status = buffer_status(&out);
     if (!status) status = pass_claim_plan(t->pass, out.bytes, out.nbytes);
     buffer_fini(&out);

@@ -69,13 +69,14 @@ weft_status bucket_plan_step(const bucket_problem *p, const bool *begins, arena 
     uint32_t *last_of_kind = ARENA_ARRAY(scratch, uint32_t, p->nkinds + 1);
     bool *ends = ARENA_ARRAY(scratch, bool, p->nitems + 1);
     open_bucket *open = ARENA_ARRAY(scratch, open_bucket, p->nkinds + 1);
-    if (!last_of_kind || !ends || !open) return base_out_of_memory();
+    int64_t *end = ARENA_ARRAY(scratch, int64_t, p->nkinds + 1); /* by lane */
+    if (!last_of_kind || !ends || !open || !end) return base_out_of_memory();
     for (size_t i = p->nitems; i-- > 0;) {
         uint32_t k = p->items[i].kind;
         ends[i] = !last_of_kind[k];
         last_of_kind[k] = !begins[i];
     }
-    int64_t end = 0, step = p->compute_ns;
+    int64_t step = p->compute_ns;
     for (size_t i = 0; i < p->nitems; i++) {
         const bucket_item *item = &p->items[i];
         open_bucket *o = &open[item->kind];
@@ -84,8 +85,9 @@ weft_status bucket_plan_step(const bucket_problem *p, const bool *begins, arena 
         o->tail_ns = later(o->tail_ns, item->tail_ns);
         if (!ends[i]) continue;
         int64_t ns = o->nitems == 1 ? item->alone_ns : bucket_kind_ns(&p->kinds[item->kind], o->nbytes);
-        end = sum(later(end, item->ready_ns), ns);
-        step = later(step, sum(end, o->tail_ns));
+        int64_t *free_at = &end[p->kinds[item->kind].lane];
+        *free_at = sum(later(*free_at, item->ready_ns), ns);
+        step = later(step, sum(*free_at, o->tail_ns));
         *o = (open_bucket){0};
     }
     *out_step_ns = step;

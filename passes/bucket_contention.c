@@ -39,7 +39,7 @@ static void list_parts(race_of_two *r) {
     bucket_times *t = r->p->t;
     for (size_t i = 0; i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
-        if (instr->stream != t->stream) continue;
+        if (bucket_lane(t, instr->stream) < 0) continue;
         size_t k = r->bucket_of[t->item_of[i]];
         for (uint32_t w = 0; w < instr->nwaits; w++)
             if (instr->waits[w].stream == 0 && (uint32_t)instr->waits[w].count > r->needs[k])

@@ -16,7 +16,7 @@ static int64_t nbytes_of(const bucket_times *t, size_t item) {
     return (int64_t)t->problem.items[item].padded;
 }
 
-/* Calls the body for each value that an instruction of the reduces' stream has: `v` is the one with its bytes. */
+/* Calls the body for each value that an instruction of a stream of reduces has: `v` is the one with its bytes. */
 #define FOR_EACH_VALUE(v, plan, instr)                                                                                 \
     for (uint32_t v##_k = 0, v##_n = (instr)->in_first[(instr)->schema->ninputs],                                      \
                   v##_all = v##_n + (instr)->out_first[(instr)->schema->noutputs];                                     \
@@ -29,7 +29,7 @@ static bool *find_reduced(const bucket_times *t) {
     bool *reduced = ARENA_ARRAY(t->scratch, bool, t->plan->nvalues + 1);
     for (size_t i = 0; reduced && i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
-        if (instr->stream != t->stream || !has_kind(t, t->item_of[i])) continue;
+        if (bucket_lane(t, instr->stream) < 0 || !has_kind(t, t->item_of[i])) continue;
         FOR_EACH_VALUE(v, t->plan, instr) reduced[v] = true;
     }
     return reduced;
@@ -44,7 +44,7 @@ static weft_status find_first(bucket_times *t, const int32_t *first_of_value) {
     for (size_t i = 0; i < n; i++) t->first[i] = end;
     for (size_t i = 0; i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
-        if (instr->stream != t->stream) continue;
+        if (bucket_lane(t, instr->stream) < 0) continue;
         int32_t *first = &t->first[t->item_of[i]];
         FOR_EACH_VALUE(v, t->plan, instr) *first = (int32_t)least(*first, first_of_value[v]);
     }

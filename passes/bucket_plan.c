@@ -163,7 +163,7 @@ static weft_status find_good(solver *s, bucket_answer *a) {
     return bucket_search(p, BUCKET_STATES / 4, s->scratch, a);
 }
 
-weft_status bucket_plan_solve(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer) {
+static weft_status solve_lane(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer) {
     solver s = {.problem = problem, .scratch = scratch};
     bucket_answer a = {.begins = ARENA_ARRAY(scratch, bool, problem->nitems + 1), .step_ns = problem->compute_ns};
     if (!a.begins) return base_out_of_memory();
@@ -176,6 +176,48 @@ weft_status bucket_plan_solve(const bucket_problem *problem, arena *scratch, buc
     a.bound_ns = a.step_ns;
     if (problem->nitems) TRY(s.nstates != SIZE_MAX ? find_best(&s, &a) : find_good(&s, &a));
     for (size_t i = 0; i < problem->nitems; i++) a.nbuckets += a.begins[i];
+    *out_answer = a;
+    return NULL;
+}
+
+/* --- lanes -------------------------------------------------------------------------------------------------------- */
+
+/* The items of a lane, which are `places` of the problem's. */
+static weft_status take_lane(const bucket_problem *p, uint32_t lane, arena *scratch, bucket_problem *out,
+                             size_t *places) {
+    bucket_item *items = ARENA_ARRAY(scratch, bucket_item, p->nitems + 1);
+    int64_t *rooms = ARENA_ARRAY(scratch, int64_t, p->nitems + 1);
+    if (!items || !rooms) return base_out_of_memory();
+    *out = *p;
+    out->items = items;
+    out->rooms = p->rooms ? rooms : NULL;
+    out->nitems = 0;
+    for (size_t i = 0; i < p->nitems; i++) {
+        if (p->kinds[p->items[i].kind].lane != lane) continue;
+        if (p->rooms) rooms[out->nitems] = p->rooms[i];
+        items[out->nitems] = p->items[i];
+        places[out->nitems++] = i;
+    }
+    return NULL;
+}
+
+/* Each lane ends as early as it can, and none delays another. */
+weft_status bucket_plan_solve(const bucket_problem *p, arena *scratch, bucket_answer *out_answer) {
+    uint32_t nlanes = 1;
+    for (size_t k = 0; k < p->nkinds; k++) nlanes = p->kinds[k].lane >= nlanes ? p->kinds[k].lane + 1 : nlanes;
+    if (nlanes == 1) return solve_lane(p, scratch, out_answer);
+    bucket_answer a = {.begins = ARENA_ARRAY(scratch, bool, p->nitems + 1)}, of;
+    size_t *places = ARENA_ARRAY(scratch, size_t, p->nitems + 1);
+    if (!a.begins || !places) return base_out_of_memory();
+    for (uint32_t lane = 0; lane < nlanes; lane++) {
+        bucket_problem own;
+        TRY(take_lane(p, lane, scratch, &own, places));
+        TRY(solve_lane(&own, scratch, &of));
+        for (size_t i = 0; i < own.nitems; i++) a.begins[places[i]] = of.begins[i];
+        a.nbuckets += of.nbuckets;
+        a.step_ns = later(a.step_ns, of.step_ns);
+        a.bound_ns = later(a.bound_ns, of.bound_ns);
+    }
     *out_answer = a;
     return NULL;
 }

@@ -8,7 +8,7 @@
 
 /* What is reduced by itself or with others of its kind, in the order in which reduces stand. */
 typedef struct bucket_item {
-    int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before */
+    int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before in its lane */
     int64_t tail_ns;       /* what the step takes from the end of its reduce on, at least */
     int64_t alone_ns;      /* what its reduce takes alone */
     size_t nbytes, padded; /* alone, and as a part of a bucket */
@@ -21,6 +21,7 @@ typedef struct bucket_item {
 typedef struct bucket_kind {
     const plan_curve *curves;
     size_t ncurves, ncollectives; /* collectives come first, scales follow */
+    uint32_t lane; /* less than nkinds: its stream; what is on one runs one after another */
 } bucket_kind;
 
 typedef struct bucket_problem {
@@ -42,7 +43,8 @@ typedef struct bucket_answer {
     int64_t bound_ns; /* no plan of this form ends it earlier; equal: this one is the best */
 } bucket_answer;
 
-/* Collectives run one after another, each from when it is ready and the one before has ended. A bucket is some items of
+/* Collectives of a lane run one after another, each from when it is ready and the one before has ended; lanes do not
+ * know of one another. A bucket is some items of
  * one kind that follow one another in it, reduced at the place of the last. Of all such plans the answer ends the step
  * earliest. Two or more kinds are solved exactly up to BUCKET_STATES combinations of their prefixes; beyond by branch
  * and bound (bucket_search.c), and bound_ns says how far it may have been from the best. Deterministic. Cost for n

@@ -9,7 +9,9 @@ static weft_status player_init(player *p, bucket_times *t) {
     p->start = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
     p->end = ARENA_ARRAY(t->scratch, int64_t, t->plan->ninstrs + 1);
     p->waited = ARENA_ARRAY(t->scratch, bool, t->plan->ninstrs + 1);
-    if (!p->start || !p->end || !p->waited) return base_out_of_memory();
+    p->free_at = ARENA_ARRAY(t->scratch, int64_t, t->nlanes + 1);
+    p->scale_ns = ARENA_ARRAY(t->scratch, int64_t, t->nlanes + 1);
+    if (!p->start || !p->end || !p->waited || !p->free_at || !p->scale_ns) return base_out_of_memory();
     return plan_list_streams(t->plan, t->scratch, &p->streams);
 }
 
@@ -30,29 +32,30 @@ static const plan_instr *waited_for(const player *p, const plan_instr *instr, ui
 
 /* --- without the reduces ------------------------------------------------------------------------------------------ */
 
-/* When what an instruction waits for on other streams than the reduces' has ended. */
+/* When what an instruction waits for has ended, but for reduces. */
 static int64_t start_without(player *p, const plan_instr *instr, bool *out_waited) {
     int64_t at = 0;
     for (uint32_t w = 0; w <= instr->nwaits; w++) {
         const plan_instr *before = waited_for(p, instr, w);
-        if (!before || before->stream == p->t->stream) continue;
+        if (!before || bucket_lane(p->t, before->stream) >= 0) continue;
         at = later(at, p->end[index_of(p, before)]);
         *out_waited = *out_waited || p->waited[index_of(p, before)];
     }
     return at;
 }
 
-static void find_ready(player *p, bucket_item *items) {
+static weft_status find_ready(player *p, bucket_item *items) {
     bucket_times *t = p->t;
-    int64_t ready = 0;
+    int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->nlanes + 1);
+    if (!ready) return base_out_of_memory();
     for (size_t i = 0; i < p->plan->ninstrs; i++) {
         const plan_instr *instr = &p->plan->instrs[i];
         bool waited = false;
         for (; p->edge < t->nedges && t->edges[p->edge].instr == i; p->edge++) waited = true;
         int64_t at = start_without(p, instr, &waited);
-        if (instr->stream == t->stream) {
-            ready = later(ready, at);
-            items[t->item_of[i]].ready_ns = ready;
+        int32_t lane = bucket_lane(t, instr->stream);
+        if (lane >= 0) {
+            items[t->item_of[i]].ready_ns = ready[lane] = later(ready[lane], at);
             t->stalls = t->stalls || waited;
             continue;
         }
@@ -60,6 +63,7 @@ static void find_ready(player *p, bucket_item *items) {
         p->end[i] = plan_later(at, t->ns[i]);
         t->problem.compute_ns = later(t->problem.compute_ns, p->end[i]);
     }
+    return NULL;
 }
 
 /* From the last instruction back: how long the longest way from the beginning of each to the end is. */
@@ -70,16 +74,16 @@ static weft_status find_tails(player *p, bucket_item *items) {
     size_t edge = t->nedges;
     for (size_t i = p->plan->ninstrs; i-- > 0;) {
         const plan_instr *instr = &p->plan->instrs[i];
-        if (instr->stream == t->stream) continue;
+        bool is_reduce = bucket_lane(t, instr->stream) >= 0;
         int64_t way = plan_later(rest[i], t->ns[i]);
-        for (uint32_t w = 0; w <= instr->nwaits; w++) {
+        for (uint32_t w = 0; w <= instr->nwaits && !is_reduce; w++) {
             const plan_instr *before = waited_for(p, instr, w);
-            if (before && before->stream != t->stream)
+            if (before && bucket_lane(t, before->stream) < 0)
                 rest[index_of(p, before)] = later(rest[index_of(p, before)], way);
         }
         for (; edge && t->edges[edge - 1].instr == i; edge--) {
             bucket_item *item = &items[t->edges[edge - 1].item];
-            item->tail_ns = later(item->tail_ns, way);
+            if (!is_reduce) item->tail_ns = later(item->tail_ns, way);
         }
     }
     return NULL;
@@ -88,7 +92,7 @@ static weft_status find_tails(player *p, bucket_item *items) {
 weft_status bucket_play_alone(bucket_times *t, bucket_item *items) {
     player p;
     TRY(player_init(&p, t));
-    find_ready(&p, items);
+    TRY(find_ready(&p, items));
     return find_tails(&p, items);
 }
 
@@ -136,14 +140,14 @@ static void play_bucket(player *p, bucket_time *b, int64_t at, int64_t scale_ns)
     for (size_t i = kind->ncollectives; b->count > 1 && i < kind->ncurves; i++)
         scale_ns += plan_curve_ns(&kind->curves[i], (double)b->nbytes);
     b->collective_ns = ns - scale_ns;
-    b->start_ns = later(p->free_at, at);
-    b->end_ns = p->free_at = plan_later(b->start_ns, ns);
+    b->start_ns = later(p->free_at[kind->lane], at);
+    b->end_ns = p->free_at[kind->lane] = plan_later(b->start_ns, ns);
     p->t->step_ns = later(p->t->step_ns, b->end_ns);
 }
 
-/* The item of the instruction at `position` of the reduces' stream; UINT32_MAX: there is none. */
-static uint32_t item_at(const player *p, int32_t position) {
-    const plan_stream *s = &p->streams[p->t->stream];
+/* The item of the instruction at `position` of a stream of reduces; UINT32_MAX: there is none. */
+static uint32_t item_at(const player *p, int32_t stream, int32_t position) {
+    const plan_stream *s = &p->streams[stream];
     return position >= 0 && (size_t)position < s->ninstrs ? p->t->item_of[index_of(p, s->instrs[position])]
                                                           : UINT32_MAX;
 }
@@ -151,11 +155,12 @@ static uint32_t item_at(const player *p, int32_t position) {
 static void play_reduce(player *p, size_t i, const uint32_t *bucket_of, int64_t at, int64_t *ready) {
     const plan_instr *instr = &p->plan->instrs[i];
     uint32_t item = p->t->item_of[i], k = bucket_of[item];
-    if (item_at(p, instr->position - 1) != item) p->scale_ns = 0;
-    if (instr->ring_id < 0) p->scale_ns += p->t->ns[i];
+    int64_t *scale_ns = &p->scale_ns[bucket_lane(p->t, instr->stream)];
+    if (item_at(p, instr->stream, instr->position - 1) != item) *scale_ns = 0;
+    if (instr->ring_id < 0) *scale_ns += p->t->ns[i];
     ready[k] = later(ready[k], at);
-    if (item_at(p, instr->position + 1) != item && p->t->buckets[k].last == item)
-        play_bucket(p, &p->t->buckets[k], ready[k], p->scale_ns);
+    if (item_at(p, instr->stream, instr->position + 1) != item && p->t->buckets[k].last == item)
+        play_bucket(p, &p->t->buckets[k], ready[k], *scale_ns);
 }
 
 /* Members' producers have run when the last member's turn comes; `ready` is by bucket. */
@@ -165,12 +170,12 @@ static void play_all(player *p, const uint32_t *bucket_of, int64_t *ready) {
         const plan_instr *instr = &p->plan->instrs[i];
         bool waited = false;
         int64_t at = start_without(p, instr, &waited);
-        if (instr->stream == t->stream) {
+        for (; p->edge < t->nedges && t->edges[p->edge].instr == i; p->edge++)
+            at = later(at, t->buckets[bucket_of[t->edges[p->edge].item]].end_ns);
+        if (bucket_lane(t, instr->stream) >= 0) {
             play_reduce(p, i, bucket_of, at, ready);
             continue;
         }
-        for (; p->edge < t->nedges && t->edges[p->edge].instr == i; p->edge++)
-            at = later(at, t->buckets[bucket_of[t->edges[p->edge].item]].end_ns);
         p->start[i] = at;
         p->end[i] = plan_later(at, t->ns[i]);
         t->step_ns = later(t->step_ns, p->end[i]);
@@ -196,7 +201,7 @@ static weft_status list_collectives(const player *p, span **out, size_t *out_cou
     if (!spans) return base_out_of_memory();
     for (size_t i = 0; i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
-        if (instr->ring_id >= 0 && instr->stream != t->stream) spans[n++] = (span){p->start[i], p->end[i]};
+        if (instr->ring_id >= 0 && bucket_lane(t, instr->stream) < 0) spans[n++] = (span){p->start[i], p->end[i]};
     }
     for (size_t k = 0; k < t->nbuckets; k++)
         spans[n++] = (span){t->buckets[k].start_ns, t->buckets[k].start_ns + t->buckets[k].collective_ns};

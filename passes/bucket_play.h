@@ -15,10 +15,10 @@ typedef struct player {
     const weft_plan *plan;
     plan_stream *streams;
     int64_t *start, *end; /* by instruction */
-    int64_t free_at;      /* when the last bucket has ended */
+    int64_t *free_at;     /* by lane: when its last bucket has ended */
     bool *waited;         /* by instruction: it waits for a reduce, or for what does */
     size_t edge;          /* the first one of the instruction at hand */
-    int64_t scale_ns;     /* of the item at hand: scales behind its collectives */
+    int64_t *scale_ns;    /* by lane: of the item at hand, scales behind its collectives */
 } player;
 
 /* Fills in ready and tail of the problem's items, and its compute_ns. */

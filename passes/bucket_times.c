@@ -24,9 +24,11 @@ typedef struct layout {
     plan_rings rings;
     uint32_t *first_instr, *next_instr; /* by position of the op, 1 + the instruction; 0: none */
     size_t nops;
-    uint32_t *places; /* by position in the index */
+    uint32_t *places;   /* by position in the index */
+    int32_t *stream_of; /* by reduce */
     size_t nitems;
     bucket_item *items;
+    bucket_kind *kinds;
     size_t edge_capacity;
     const char *advice;
 } layout;
@@ -95,34 +97,45 @@ static weft_status refuse_compute(const layout *l, const plan_instr *instr) {
     return refuse_stream(l, instr, why);
 }
 
-/* The reduces' stream, and which reduce each of its instructions is of. */
+/* A stream of reduces is a lane. */
+static weft_status add_lane(layout *l, const plan_instr *instr) {
+    int32_t *lane = &l->t->lane_of[instr->stream];
+    if (instr->stream == 0) return refuse_compute(l, instr);
+    if (*lane < 0) *lane = (int32_t)l->t->nlanes++;
+    return NULL;
+}
+
+/* The reduces' streams, and which reduce each of their instructions is of. */
 static weft_status find_owners(layout *l, uint32_t *owner) {
     bucket_times *t = l->t;
-    t->stream = -1;
+    if (!(t->lane_of = ARENA_ARRAY(t->scratch, int32_t, t->plan->nstreams + 1))) return base_out_of_memory();
+    for (int s = 0; s < t->plan->nstreams; s++) t->lane_of[s] = -1;
     for (size_t i = 0; i < t->plan->ninstrs; i++) owner[i] = BUCKET_ALONE;
     for (size_t r = 0; r < l->nreduces; r++) {
         for (size_t k = 0; k < l->reduces[r].nops; k++) {
             FOR_EACH_INSTR(at, l, &l->reduces[r].ops[k]) {
                 const plan_instr *instr = &t->plan->instrs[at - 1];
-                if (t->stream < 0) t->stream = instr->stream;
-                if (instr->stream == 0) return refuse_compute(l, instr);
-                if (instr->stream != t->stream)
-                    return refuse_stream(l, instr, "is on another stream than others: expected one for all reduces");
+                if (k && instr->stream != l->stream_of[r])
+                    return refuse_stream(l, instr, "is on another stream than the reduce of the same gradient before");
+                l->stream_of[r] = instr->stream;
+                TRY(add_lane(l, instr));
                 owner[at - 1] = (uint32_t)r;
             }
         }
     }
-    if (t->stream < 0) return weft_pass_refuse(t->pass, "bucket_mb: auto: there is nothing to reduce");
+    if (!t->nlanes) return weft_pass_refuse(t->pass, "bucket_mb: auto: there is nothing to reduce");
     return NULL;
 }
 
 static weft_status begin_item(layout *l, const plan_instr *instr, uint32_t owner, uint32_t nkinds) {
     bucket_item *item = &l->items[l->nitems];
+    uint32_t lane = (uint32_t)l->t->lane_of[instr->stream];
     l->t->reduce_of[l->nitems++] = owner;
-    *item = (bucket_item){.kind = nkinds, .position = (uint32_t)instr->op_index, .deadline = UINT32_MAX};
+    *item = (bucket_item){.kind = nkinds + lane, .position = (uint32_t)instr->op_index, .deadline = UINT32_MAX};
+    if (owner != BUCKET_ALONE && l->reduces[owner].kind != BUCKET_ALONE) item->kind = l->reduces[owner].kind;
+    l->kinds[item->kind].lane = lane;
     if (owner == BUCKET_ALONE) return NULL;
     const bucket_reduce *r = &l->reduces[owner];
-    if (r->kind != BUCKET_ALONE) item->kind = r->kind;
     item->nbytes = r->nbytes;
     item->padded = r->padded;
     item->position = r->ops[r->nops - 1].position;
@@ -130,29 +143,38 @@ static weft_status begin_item(layout *l, const plan_instr *instr, uint32_t owner
     return NULL;
 }
 
-/* One for each reduce, and for each instruction of the stream that is of none. */
+/* One for each reduce, and for each instruction of their streams that is of none. Of a lane, `last` has the owner of the
+ * instruction before. */
 static weft_status list_items(layout *l, uint32_t nkinds) {
     bucket_times *t = l->t;
     const weft_plan *plan = t->plan;
-    uint32_t *owner = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1), last = BUCKET_ALONE;
+    uint32_t *owner = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1), *last, *newest;
     bool *seen = ARENA_ARRAY(t->scratch, bool, l->nreduces + 1);
     l->items = ARENA_ARRAY(t->scratch, bucket_item, plan->ninstrs + 1);
     t->reduce_of = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1);
     t->item_of = ARENA_ARRAY(t->scratch, uint32_t, plan->ninstrs + 1);
-    if (!owner || !seen || !l->items || !t->reduce_of || !t->item_of) return base_out_of_memory();
+    l->stream_of = ARENA_ARRAY(t->scratch, int32_t, l->nreduces + 1);
+    if (!owner || !seen || !l->items || !t->reduce_of || !t->item_of || !l->stream_of) return base_out_of_memory();
     TRY(find_owners(l, owner));
+    l->kinds = ARENA_ARRAY(t->scratch, bucket_kind, nkinds + t->nlanes + 1);
+    last = ARENA_ARRAY(t->scratch, uint32_t, t->nlanes);
+    newest = ARENA_ARRAY(t->scratch, uint32_t, t->nlanes); /* by lane: its item */
+    if (!l->kinds || !last || !newest) return base_out_of_memory();
+    for (uint32_t k = 0; k < t->nlanes; k++) last[k] = BUCKET_ALONE;
     for (size_t i = 0; i < plan->ninstrs; i++) {
         const plan_instr *instr = &plan->instrs[i];
-        if (instr->stream != t->stream) continue;
-        if (owner[i] == BUCKET_ALONE || owner[i] != last) {
+        int32_t lane = bucket_lane(t, instr->stream);
+        if (lane < 0) continue;
+        if (owner[i] == BUCKET_ALONE || owner[i] != last[lane]) {
             if (owner[i] != BUCKET_ALONE && seen[owner[i]])
                 return refuse_stream(l, instr, "does not stand directly behind the reduce of the same gradient");
+            newest[lane] = (uint32_t)l->nitems;
             TRY(begin_item(l, instr, owner[i], nkinds));
         }
-        last = owner[i];
-        if (last != BUCKET_ALONE) seen[last] = true;
-        t->item_of[i] = (uint32_t)l->nitems - 1;
-        l->items[l->nitems - 1].alone_ns = plan_later(l->items[l->nitems - 1].alone_ns, t->ns[i]);
+        last[lane] = owner[i];
+        if (owner[i] != BUCKET_ALONE) seen[owner[i]] = true;
+        bucket_item *item = &l->items[t->item_of[i] = newest[lane]];
+        item->alone_ns = plan_later(item->alone_ns, t->ns[i]);
     }
     return NULL;
 }
@@ -193,18 +215,18 @@ static weft_status find_kind(layout *l, const bucket_reduce *r, bucket_kind *out
     return NULL;
 }
 
-/* The last kind is of those that go with nothing. */
+/* The last kinds, one of each lane, are of those that go with nothing. */
 static weft_status find_kinds(layout *l, uint32_t nkinds) {
-    bucket_kind *kinds = ARENA_ARRAY(l->t->scratch, bucket_kind, nkinds + 2);
-    if (!kinds) return base_out_of_memory();
+    bucket_kind *kinds = l->kinds;
     bool alone = false;
     for (size_t i = 0; i < l->nitems; i++) {
         bucket_item *item = &l->items[i];
-        alone = alone || item->kind == nkinds;
-        if (item->kind == nkinds) continue;
+        alone = alone || item->kind >= nkinds;
+        if (item->kind >= nkinds) continue;
         if (!kinds[item->kind].curves) TRY(find_kind(l, &l->reduces[l->t->reduce_of[i]], &kinds[item->kind]));
     }
-    l->t->problem = (bucket_problem){.items = l->items, .nitems = l->nitems, .kinds = kinds, .nkinds = nkinds + alone};
+    l->t->problem = (bucket_problem){
+        .items = l->items, .nitems = l->nitems, .kinds = kinds, .nkinds = nkinds + (alone ? l->t->nlanes : 0)};
     return NULL;
 }
 
@@ -212,7 +234,8 @@ static weft_status find_kinds(layout *l, uint32_t nkinds) {
 
 static weft_status add_edge(layout *l, size_t instr, uint32_t item) {
     bucket_times *t = l->t;
-    if (t->plan->instrs[instr].stream == t->stream) return NULL;
+    int32_t lane = bucket_lane(t, t->plan->instrs[instr].stream);
+    if (lane >= 0 && (uint32_t)lane == l->kinds[l->items[item].kind].lane) return NULL; /* in order by themselves */
     TRY(grow(t->scratch, &t->edges, &l->edge_capacity, t->nedges + 1, sizeof *t->edges));
     t->edges[t->nedges++] = (bucket_edge){(uint32_t)instr, item};
     return NULL;
@@ -221,6 +244,10 @@ static weft_status add_edge(layout *l, size_t instr, uint32_t item) {
 static int by_instr(const void *a, const void *b) {
     const bucket_edge *x = a, *y = b;
     return x->instr != y->instr ? (x->instr < y->instr ? -1 : 1) : (x->item > y->item) - (x->item < y->item);
+}
+
+static uint32_t item_waited_for(const layout *l, const plan_stream *s, const plan_wait *w) {
+    return l->t->item_of[s->instrs[w->count - 1] - l->t->plan->instrs];
 }
 
 /* From the waits of the plan, which leave out what others imply, and from who touches the results. */
@@ -232,15 +259,13 @@ static weft_status list_edges(layout *l) {
         for (size_t k = 0; k < r->nusers; k++)
             FOR_EACH_INSTR(at, l, &r->users[k]) TRY(add_edge(l, at - 1, (uint32_t)i));
     }
-    uint32_t *of_stream = ARENA_ARRAY(t->scratch, uint32_t, t->plan->ninstrs + 1), n = 0;
-    if (!of_stream) return base_out_of_memory();
-    for (size_t i = 0; i < t->plan->ninstrs; i++)
-        if (t->plan->instrs[i].stream == t->stream) of_stream[n++] = t->item_of[i];
+    plan_stream *streams;
+    TRY(plan_list_streams(t->plan, t->scratch, &streams));
     for (size_t i = 0; i < t->plan->ninstrs; i++) {
         const plan_instr *instr = &t->plan->instrs[i];
         for (uint32_t w = 0; w < instr->nwaits; w++)
-            if (instr->waits[w].stream == t->stream && instr->waits[w].count)
-                TRY(add_edge(l, i, of_stream[instr->waits[w].count - 1]));
+            if (bucket_lane(t, instr->waits[w].stream) >= 0 && instr->waits[w].count)
+                TRY(add_edge(l, i, item_waited_for(l, &streams[instr->waits[w].stream], &instr->waits[w])));
     }
     if (t->nedges) qsort(t->edges, t->nedges, sizeof *t->edges, by_instr);
     return NULL;
@@ -306,7 +331,7 @@ weft_status bucket_times_report(const bucket_times *t) {
     if (t->answer.bound_ns < t->answer.step_ns)
         TRY(weft_pass_did(
             t->pass,
-            "reduces of %zu kinds share the stream: the search ended with %.3f %% between its best plan and "
+            "reduces of %zu kinds share streams: the search ended with %.3f %% between its best plan and "
             "the bound",
             t->problem.nkinds, 100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
     if (t->stalls)
@@ -320,7 +345,7 @@ weft_status bucket_times_report(const bucket_times *t) {
                           100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
     if (!bucket_contends(t) && (t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1))
         TRY(weft_pass_did(t->pass,
-                          "the program has other streams than compute and that of the reduces: that these slow one "
+                          "the program has other streams than compute and one of reduces: that these slow one "
                           "another down does not count"));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];

@@ -19,7 +19,7 @@ typedef struct bucket_reduce {
     size_t nbytes, padded;
     uint32_t kind;     /* BUCKET_ALONE: it goes with nothing */
     uint32_t deadline; /* a bucket with it is reduced before this position */
-    const char *name;  /* of what is reduced */
+    const char *name;  /* of what is reduced, or of the result */
 } bucket_reduce;
 
 /* A bucket on the clocks: hidden is the part of its collectives during which compute ran. */
@@ -38,7 +38,8 @@ typedef struct bucket_times {
     weft_plan *plan;       /* of the program as it is */
     int64_t *ns;           /* by instruction */
     int64_t *played;       /* by instruction of compute: what it took beside the buckets that were played last */
-    int32_t stream;        /* that of the reduces */
+    int32_t *lane_of;      /* by stream: that of its reduces; -1: it has none. NULL: no stream has any */
+    uint32_t nlanes;
     bucket_problem problem;
     uint32_t *reduce_of;       /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
     uint32_t *item_of;         /* by instruction of the stream */
@@ -55,6 +56,12 @@ typedef struct bucket_times {
     bucket_time *buckets; /* in the order of their reduces */
     size_t nbuckets;
     int64_t step_ns, exposed_ns; /* of the program with these buckets: what a simulation gives */
+    struct {
+        int64_t *ns; /* of compute's instructions */
+        size_t ncompute;
+        uint32_t *after, *needed; /* by bucket, as the certificate says it */
+    } made;                 /* is_made: the program with these buckets, which has copies */
+    bool is_made;
     const char *not_stated;      /* why no certificate can state the plan, where the pass knows a reason; NULL: none */
 } bucket_times;
 
@@ -94,6 +101,10 @@ WEFT_MUST_USE weft_status bucket_model_check(weft_pass_context *pass, bool is_au
 WEFT_MUST_USE weft_status bucket_times_find(weft_pass_context *pass, const access_index *index,
                                             const bucket_model *model, const bucket_reduce *reduces, size_t count,
                                             uint32_t nkinds, bucket_times *out);
+/* The lane of a plan's stream; -1: no reduces are on it. */
+static inline int32_t bucket_lane(const bucket_times *t, int32_t stream) {
+    return t->lane_of ? t->lane_of[stream] : -1;
+}
 void bucket_times_fini(bucket_times *t);
 /* What was planned, bucket by bucket, in the pass's report. */
 WEFT_MUST_USE weft_status bucket_times_report(const bucket_times *t);

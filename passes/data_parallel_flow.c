@@ -29,11 +29,18 @@ static void read_value(reading *r, const dp_value *v) {
     if (!r->cause) r->cause = v->cause;
 }
 
+/* All ranks have the same, and nothing is to be told of what it was made of. */
+static bool is_same(const dp_value *v) {
+    return v->hold == DP_SAME && !v->cause;
+}
+
 static reading read_inputs(const dp_flow *f, weft_op *op) {
     reading r = {0};
     for (uint32_t k = 0; k < op_nslots(op, false); k++) {
         const slot *s = op_slot(op, false, k);
-        if (!s->nargs || !dp_reads_elements(op, s)) continue;
+        bool tells = false;
+        for (uint32_t i = 0; i < s->nargs && !tells; i++) tells = !is_same(&f->held[slot_args(op, s)[i].var_id]);
+        if (!tells || !dp_reads_elements(op, s)) continue;
         for (uint32_t i = 0; i < s->nargs; i++) read_value(&r, &f->held[slot_args(op, s)[i].var_id]);
     }
     return r;
@@ -196,7 +203,7 @@ weft_status dp_flow_make(dp_flow *f, size_t n, dp_value **out) {
         f->nmade = 2 * n;
     }
     if (!f->made) return base_out_of_memory();
-    memset(f->made, 0, f->nmade * sizeof *f->made);
+    memset(f->made, 0, n * sizeof *f->made);
     *out = f->made;
     return NULL;
 }

@@ -106,7 +106,7 @@ static bool may_meet_rows(const dp_flow *f, const weft_op *op) {
 /* A value that is as long as the whole batch must not meet a rank's rows: inference sees it in some ops alone. */
 weft_status dp_check_rows(dp_flow *f, weft_op *op) {
     dp_question q = {.flow = f, .op = op, .open = true};
-    if (!may_meet_rows(f, op) || (op_role(op) & WEFT_ROLE_BACKWARD)) return NULL;
+    if ((op_role(op) & WEFT_ROLE_BACKWARD) || !may_meet_rows(f, op)) return NULL;
     arena_init(&q.arena, f->plan->scratch->allocator);
     weft_status status = dp_ask(&q);
     if (!status && op_schema_of(op) && !q.rule.why_none)

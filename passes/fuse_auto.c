@@ -64,7 +64,7 @@ static weft_status describe(fusion *f, const reduce_item *item, access *op, buck
     *op = (access){.position = item->position & ACCESS_MAX_OPS};
     *out = (bucket_reduce){.ops = op,
                            .nops = 1,
-                           .name = reduce_part_x(item, item->parts)->name->bytes,
+                           .name = reduce_part_out(item, item->parts)->name->bytes,
                            .nbytes = item->nbytes,
                            .padded = padded(f, item),
                            .deadline = deadline_of(f, item)};
@@ -103,7 +103,6 @@ weft_status fuse_plan_report(fusion *f) {
     TRY(bucket_times_report(t));
     for (size_t i = 0; i < f->ncandidates; i++)
         if (f->candidates[i].nparts > 1) t->not_stated = "a collective of several tensors is in a bucket";
-    if (f->mode == FUSE_COALESCED) t->not_stated = "a coalesced collective has no buffer whose slices could be claimed";
     if (nplanned == f->former.ndone) return NULL;
     t->not_stated = "buckets are not those that were planned";
     return weft_pass_did(f->pass, "%zu buckets were planned, %zu made: what depends on results closed some early",

@@ -269,26 +269,66 @@ bool cert_gathers(const cert_checker *c,
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 
-/* --- prices.c: what a bucket plan says that its collectives take, one after another ---------------------------------
- */
+/* --- prices.c: what a bucket plan says that its collectives take, one after another --------------------------------- */
 
 typedef struct cert_price cert_price;
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
 
-/* --- clock.c: compute and buckets that slow one another down ---------------------------------------------------------
- */
+/* --- plan_read.c: a bucket plan as it is written --------------------------------------------------------------------- */
 
-/* A bucket runs its parts one after another, the first `ncollectives` of which are collectives. */
-typedef struct cert_slowed {
-    const json_int_t *compute, *needs; /* by instruction: what it takes alone; so many buckets have ended before it */
-    const json_int_t *parts, *after;   /* by bucket: `nparts` times; so many instructions have ended before it */
-    size_t ncompute, nbuckets, nparts, ncollectives;
+enum { CERT_LANES = 8 }; /* streams of reduces */
+
+/* Gradients of a kind may go together; no costs: each is reduced alone. */
+typedef struct cert_bucket_kind {
+    size_t lane, ncollectives; /* of the costs, the first ones; scales follow */
+    const cert_price *costs;
+    size_t ncosts;
+} cert_bucket_kind;
+
+/* after, needed: so many instructions of compute come before it is ready, and before the first one that needs its sum. */
+typedef struct cert_gradient {
+    const char *var;
+    json_int_t kind, nbytes, padded, alone, after, ready, needed, tail;
+    json_int_t op; /* by a claim, what reduces it with others; -1: none */
+} cert_gradient;
+
+typedef struct cert_bucket_said {
+    json_int_t kind, count, nbytes, start, end;
+    json_int_t after, needed; /* in the program that was made, where that is told */
+} cert_bucket_said;
+
+typedef struct cert_plan {
+    json_int_t step, compute_ns, exposed, bound, gap, alignment; /* alignment: of members in a bucket */
+    cert_bucket_kind *kinds;
+    cert_gradient *gradients;
+    cert_bucket_said *buckets;
+    size_t nkinds, ngradients, nbuckets;
+    json_int_t *compute, *played; /* of the program before, and of the one that is played: the same but where it was made */
+    size_t ncompute, nplayed;
+    bool made;
     double compute_factor, collective_factor; /* so many times as long beside the other; 1 or more */
-    json_int_t *starts, *ends, step;          /* by bucket, and of the whole: filled in */
-} cert_slowed;
-void cert_play_slowed(cert_slowed *s);
+} cert_plan;
+
+WEFT_MUST_USE weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to);
+
+/* --- clock.c: compute and buckets side by side ----------------------------------------------------------------------- */
+
+/* It runs its parts one after another: a cost each, or what it takes alone. */
+typedef struct cert_clock_bucket {
+    const cert_bucket_kind *kind;
+    json_int_t nbytes, alone, after;
+    json_int_t start, end; /* filled in */
+} cert_clock_bucket;
+
+typedef struct cert_clock {
+    cert_clock_bucket *buckets;
+    json_int_t *needs; /* by instruction, CERT_LANES each: the last bucket that it needs, and those before; 0: none */
+    json_int_t step, compute; /* filled in: when all has ended, and what compute takes alone */
+} cert_clock;
+void cert_clock_play(cert_clock *clock, const cert_plan *plan);
+
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);
 

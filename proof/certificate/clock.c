@@ -1,5 +1,5 @@
-/* clock.c: compute beside buckets where the one slows the other down, event by event, in whole numbers: what is left of
- * a task is in parts of a nanosecond at full speed, and a task beside the other goes on more slowly. */
+/* clock.c: compute beside lanes of buckets, event by event, in whole numbers. Where the one slows the other down, what is
+ * left of a task is in parts of a nanosecond at full speed, and a task beside the other goes on more slowly. */
 #include "proof/certificate/certificate.h"
 
 enum { FULL = 1 << 16 };
@@ -7,6 +7,7 @@ enum { FULL = 1 << 16 };
 typedef struct task {
     json_int_t left; /* nanoseconds at full speed, times FULL; -1: nothing runs */
     json_int_t speed;
+    size_t bucket, part; /* of a lane: the one at hand, or that comes next */
 } task;
 
 static json_int_t slowed(double factor) {
@@ -24,30 +25,70 @@ static void go_on(task *t, json_int_t ns) {
     if (t->left < 0) t->left = 0;
 }
 
-void cert_play_slowed(cert_slowed *s) {
-    task compute = {-1, FULL}, bucket = {-1, FULL};
-    size_t instr = 0, k = 0, part = 0;
-    for (json_int_t now = 0;; s->step = now) {
-        if (compute.left < 0 && instr < s->ncompute && s->needs[instr] <= (json_int_t)k)
-            compute.left = s->compute[instr] * FULL;
-        if (bucket.left < 0 && k < s->nbuckets && s->after[k] <= (json_int_t)instr) {
-            if (part == 0) s->starts[k] = now;
-            bucket.left = s->parts[k * s->nparts + part] * FULL;
+/* The next bucket of a lane that begins no earlier than `from` in the list. */
+static size_t next_of(const cert_clock *clock, const cert_plan *plan, size_t lane, size_t from) {
+    while (from < plan->nbuckets && clock->buckets[from].kind->lane != lane) from++;
+    return from;
+}
+
+static bool may_compute(const cert_clock *clock, const task *lanes, size_t instr) {
+    for (size_t lane = 0; lane < CERT_LANES; lane++)
+        if (clock->needs[instr * CERT_LANES + lane] > (json_int_t)lanes[lane].bucket) return false;
+    return true;
+}
+
+static void begin_part(cert_clock *clock, const cert_plan *plan, task *lane, size_t ndone, json_int_t now) {
+    if (lane->left >= 0 || lane->bucket == plan->nbuckets) return;
+    cert_clock_bucket *b = &clock->buckets[lane->bucket];
+    if (b->after > (json_int_t)ndone) return;
+    if (lane->part == 0) b->start = now;
+    lane->left = (b->kind->ncosts ? cert_price_ns(b->kind->costs, lane->part, b->nbytes) : b->alone) * FULL;
+}
+
+static void end_part(cert_clock *clock, const cert_plan *plan, task *lane, json_int_t now) {
+    cert_clock_bucket *b = &clock->buckets[lane->bucket];
+    lane->left = -1;
+    if (++lane->part < b->kind->ncosts) return;
+    b->end = now;
+    lane->bucket = next_of(clock, plan, b->kind->lane, lane->bucket + 1);
+    lane->part = 0;
+}
+
+/* Collectives of a lane slow compute down, and it them. */
+static void set_speeds(const cert_clock *clock, const cert_plan *plan, task *compute, task *lanes) {
+    compute->speed = FULL;
+    for (size_t k = 0; k < CERT_LANES; k++) {
+        lanes[k].speed = FULL;
+        if (compute->left < 0 || lanes[k].left < 0) continue;
+        const cert_bucket_kind *kind = clock->buckets[lanes[k].bucket].kind;
+        if (kind->ncosts && lanes[k].part >= kind->ncollectives) continue;
+        compute->speed = slowed(plan->compute_factor);
+        lanes[k].speed = slowed(plan->collective_factor);
+    }
+}
+
+void cert_clock_play(cert_clock *clock, const cert_plan *plan) {
+    task compute = {-1, FULL, 0, 0}, lanes[CERT_LANES];
+    size_t instr = 0;
+    for (size_t k = 0; k < CERT_LANES; k++) lanes[k] = (task){-1, FULL, next_of(clock, plan, k, 0), 0};
+    for (json_int_t now = 0;; clock->step = now) {
+        if (compute.left < 0 && instr < plan->nplayed && may_compute(clock, lanes, instr)) {
+            compute.left = plan->played[instr] * FULL;
+            clock->compute += plan->played[instr];
         }
-        bool both = compute.left >= 0 && bucket.left >= 0 && part < s->ncollectives;
-        compute.speed = both ? slowed(s->compute_factor) : FULL;
-        bucket.speed = both ? slowed(s->collective_factor) : FULL;
-        json_int_t of_compute = time_left(&compute), of_bucket = time_left(&bucket),
-                   ns = of_compute < of_bucket ? of_compute : of_bucket;
+        for (size_t k = 0; k < CERT_LANES; k++) begin_part(clock, plan, &lanes[k], instr, now);
+        set_speeds(clock, plan, &compute, lanes);
+        json_int_t ns = time_left(&compute);
+        for (size_t k = 0; k < CERT_LANES; k++) ns = time_left(&lanes[k]) < ns ? time_left(&lanes[k]) : ns;
         if (ns == INT64_MAX) return;
         now += ns;
+        json_int_t of_compute = time_left(&compute);
         go_on(&compute, ns);
-        go_on(&bucket, ns);
+        for (size_t k = 0; k < CERT_LANES; k++) {
+            json_int_t of_lane = time_left(&lanes[k]);
+            go_on(&lanes[k], ns);
+            if (of_lane == ns) end_part(clock, plan, &lanes[k], now);
+        }
         if (of_compute == ns) compute.left = -1, instr++;
-        if (of_bucket != ns) continue;
-        bucket.left = -1;
-        if (++part < s->nparts) continue;
-        s->ends[k++] = now;
-        part = 0;
     }
 }

@@ -58,7 +58,7 @@ static void draw_problem(made *m, size_t nitems, size_t nkinds, bool with_tails,
     for (size_t k = 0; k < nkinds; k++) {
         draw_curve(&m->curves[k]);
         bool alone = k && !draw(4);
-        m->kinds[k] = (bucket_kind){alone ? NULL : &m->curves[k], !alone, !alone};
+        m->kinds[k] = (bucket_kind){alone ? NULL : &m->curves[k], !alone, !alone, 0};
     }
     for (size_t i = 0; i < nitems; i++) {
         bucket_item *item = &m->items[i];
@@ -188,7 +188,7 @@ Test(passes_bucket_plan, beats_the_greedy_rule) {
     static made m;
     static const int64_t nbytes[] = {1, 3, 1}, ready[] = {3, 4, 6};
     m.curves[0] = (plan_curve){.times = 1, .parts = 1, .links = {{0, 1e9, 2e-9, 0}}, .nlinks = 1};
-    m.kinds[0] = (bucket_kind){m.curves, 1, 1};
+    m.kinds[0] = (bucket_kind){m.curves, 1, 1, 0};
     for (size_t i = 0; i < 3; i++)
         m.items[i] = (bucket_item){.ready_ns = ready[i],
                                    .nbytes = (size_t)nbytes[i],
@@ -209,7 +209,7 @@ Test(passes_bucket_plan, beats_the_greedy_rule) {
 static void make_stack(made *m, size_t nitems, double alpha, double bytes_per_second, bool with_tails) {
     int64_t ready = 0;
     m->curves[0] = (plan_curve){.times = 1, .parts = 1, .links = {{0, bytes_per_second, alpha, 0}}, .nlinks = 1};
-    m->kinds[0] = (bucket_kind){m->curves, 1, 1};
+    m->kinds[0] = (bucket_kind){m->curves, 1, 1, 0};
     for (size_t i = 0; i < nitems; i++) {
         bool small = i % 2 == 0;
         size_t nbytes = small ? 4096 : (size_t)(i % 12 < 4 ? 16 << 20 : 4 << 20);
@@ -267,7 +267,7 @@ Test(passes_bucket_plan, bounds_what_it_cannot_solve) {
     static made m;
     make_stack(&m, 4000, 60e-6, 40e9, false);
     m.curves[1] = m.curves[0];
-    m.kinds[1] = (bucket_kind){&m.curves[1], 1, 1};
+    m.kinds[1] = (bucket_kind){&m.curves[1], 1, 1, 0};
     m.problem.nkinds = 2;
     for (size_t i = 0; i < 4000; i++) m.items[i].kind = i % 2;
     bucket_answer a;

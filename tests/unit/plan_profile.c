@@ -77,6 +77,32 @@ Test(plan_profile, says_what_ops_take) {
     weft_plan_destroy(plan);
 }
 
+/* A step of 13 us, 5 of which the ops' medians say and 3 the collective takes where no rank is waited for: ops are twice
+ * as long, so that they add up. Where a stream runs beside them nothing is known of that. */
+Test(plan_profile, ops_add_up_to_the_step) {
+    static const char one[] =
+        "{\"median_step_seconds\":1.3e-5,\"ranks\":[{\"rank\":0,\"ops\":["
+        "{\"op\":\"relu\",\"stream\":\"compute\",\"output\":\"y\",\"seconds\":1e-6,\"median_seconds\":2e-6},"
+        "{\"op\":\"c_allreduce_sum\",\"stream\":\"%s\",\"output\":\"y\",\"seconds\":7e-6,\"least_seconds\":3e-6},"
+        "{\"op\":\"relu\",\"stream\":\"compute\",\"output\":\"y\",\"seconds\":3e-6}]}]}";
+    static const char *const streams[] = {"compute", "beside"};
+    for (size_t i = 0; i < 2; i++) {
+        char json[1000];
+        double *seconds, *measured;
+        snprintf(json, sizeof json, one, streams[i]);
+        weft_plan *plan = plan_of(ops);
+        weft_profile *p = profile_of(json);
+        must(plan_profile_times(p, plan, 0, false, &memory, &seconds));
+        must(plan_profile_times(p, plan, 0, true, &memory, &measured));
+        cr_expect_float_eq(seconds[0], i ? 2e-6 : 4e-6, 1e-12);
+        cr_expect_float_eq(seconds[3], i ? 3e-6 : 6e-6, 1e-12);
+        cr_expect_float_eq(measured[0], 2e-6, 1e-12);
+        cr_expect_float_eq(measured[2], 7e-6, 1e-12);
+        weft_profile_destroy(p);
+        weft_plan_destroy(plan);
+    }
+}
+
 Test(plan_profile, stands_beside_the_model) {
     weft_plan *plan = plan_of(ops);
     weft_profile *p = profile_of(good);
