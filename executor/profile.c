@@ -97,6 +97,8 @@ static void add_cells(const profile_report *r, profile_group *g, const plan_stre
             row->calls += (double)cells->count * part;
             row->seconds += (double)cells->ns * 1e-9 * part;
             row->median_seconds += (double)cells->median_ns * 1e-9 / (double)g->nranks;
+            double least = (double)cells->least_ns * 1e-9;
+            if (cells->count && (row->least_seconds < 0 || least < row->least_seconds)) row->least_seconds = least;
         }
         waiting[i].calls += (double)cells->count * part;
         waiting[i].seconds += (double)cells++->ns * 1e-9 * part;
@@ -120,6 +122,7 @@ static weft_status make_ops(profile_group *g, arena *scratch) {
                                   .output = trace_value_name(plan, instr),
                                   .flops = cost.flops,
                                   .nbytes = cost.bytes,
+                                  .least_seconds = -1,
                                   .live_nbytes = live[i]};
         if (!g->peak && live[i] == plan->live_nbytes) g->peak = instr;
     }
@@ -239,6 +242,7 @@ static weft_status tell_cells(all_ranks *all) {
                 int64_t samples[PROFILE_SAMPLES]; /* the stream's own go on in order */
                 memcpy(samples, s->samples + j * PROFILE_SAMPLES, sizeof samples);
                 at[j].median_ns = median_of(samples, at[j].count);
+                at[j].least_ns = samples[0]; /* sorted now */
             }
             at += s->ninstrs + 1;
         }

@@ -39,6 +39,7 @@ typedef struct profile_row {
     double calls; /* a step */
     double seconds, share, flops, nbytes;
     double median_seconds; /* of an instruction's last turns, the mean over ranks */
+    double least_seconds;  /* of these on any rank; negative: none */
     double roofline; /* the floor of the work in proportion to the time; 0 where nothing is counted */
     int64_t live_nbytes;
 } profile_row;

@@ -81,6 +81,7 @@ static void put_group(buffer *out, const profile_group *g) {
         put_string(out, "stream", g->ops[i].stream);
         put_string(out, "output", g->ops[i].output);
         buffer_format(out, "\"median_seconds\":%.6g,", g->ops[i].median_seconds);
+        if (g->ops[i].least_seconds >= 0) buffer_format(out, "\"least_seconds\":%.6g,", g->ops[i].least_seconds);
         put_rates(out, &g->ops[i]);
         buffer_format(out, ",\"live_bytes\":%lld}", (long long)g->ops[i].live_nbytes);
     }

@@ -16,15 +16,18 @@
 typedef struct profile_row {
     const char *type, *output;
     double seconds;
+    double least;   /* on any rank: of a collective, what it takes the rank that comes last; negative: not said */
     uint32_t order; /* in the profile */
     size_t at;      /* in its text */
-    bool is_collective;
+    bool is_collective, is_beside; /* is_beside: on another stream than the first op */
 } profile_row;
 
 /* Ranks that ran the same plan. */
 typedef struct profile_ranks {
     profile_row *rows;
     size_t nrows, capacity;
+    const char *stream; /* of the first op; NULL: not said */
+    double longer;      /* a step takes so many times as long as its ops but collectives do: 1 or more */
 } profile_ranks;
 
 struct weft_profile {
@@ -67,18 +70,21 @@ static weft_status read_seconds(weft_profile *p, double *out) {
     return *out >= 0 && isfinite(*out) ? NULL : json_error(&p->text, at, "expected seconds");
 }
 
-static weft_status fill_row(weft_profile *p, const json_t *from, size_t at, profile_row *row) {
-    const char *type, *output;
-    double seconds, median = -1;
-    if (json_unpack((json_t *)from, "{s:s,s:s,s:F,s?F}", "op", &type, "output", &output, "seconds", &seconds,
-                    "median_seconds", &median) != 0)
+static weft_status fill_row(weft_profile *p, const json_t *from, size_t at, profile_ranks *g, profile_row *row) {
+    const char *type, *output, *stream = "";
+    double seconds, median = -1, least = -1;
+    if (json_unpack((json_t *)from, "{s:s,s:s,s:F,s?F,s?F,s?s}", "op", &type, "output", &output, "seconds", &seconds,
+                    "median_seconds", &median, "least_seconds", &least, "stream", &stream) != 0)
         return json_error(&p->text, at, "expected an op of a profile: op, output, seconds");
     if (median >= 0) seconds = median;
     if (!(seconds >= 0) || !isfinite(seconds)) return json_error(&p->text, at, "%s: expected seconds", type);
     row->type = arena_string(&p->arena, type, strlen(type));
     row->output = arena_string(&p->arena, output, strlen(output));
     row->seconds = seconds;
+    row->least = least;
     row->at = at;
+    if (!g->stream) g->stream = arena_string(&p->arena, stream, strlen(stream));
+    row->is_beside = !g->stream || strcmp(stream, g->stream) != 0;
     const collective_schema *c = collectives_find(p->context, type);
     row->is_collective = c && c->kind != COLLECTIVE_NONE;
     return row->type && row->output ? NULL : base_out_of_memory();
@@ -92,7 +98,7 @@ static weft_status read_rows(weft_profile *p, profile_ranks *g) {
         size_t at = p->text.at;
         TRY(json_take(&p->text, &row));
         weft_status status = grow(&p->arena, &g->rows, &g->capacity, g->nrows + 1, sizeof *g->rows);
-        if (!status) status = fill_row(p, row, at, &g->rows[g->nrows]);
+        if (!status) status = fill_row(p, row, at, g, &g->rows[g->nrows]);
         json_decref(row);
         TRY(status);
         g->rows[g->nrows].order = (uint32_t)g->nrows;
@@ -139,8 +145,26 @@ static weft_status read_value(weft_profile *p, const char *key, int depth) {
     return json_skip(&p->text);
 }
 
+/* A step takes longer than the medians of its ops and what collectives take: ranks wait for the one that is late, threads
+ * wake up, now and then an op takes longer. Where all ran one after another that is told: what collectives do not explain
+ * belongs to the other ops, to each in proportion. */
+static double find_longer(const weft_profile *p, const profile_ranks *g) {
+    double collectives = 0, ops = 0;
+    for (size_t i = 0; i < g->nrows; i++) {
+        const profile_row *r = &g->rows[i];
+        if (r->is_beside || (r->is_collective && r->least < 0)) return 1;
+        if (r->is_collective)
+            collectives += r->least;
+        else
+            ops += r->seconds;
+    }
+    double longer = ops > 0 ? (p->step_seconds - collectives) / ops : 1;
+    return longer > 1 ? longer : 1;
+}
+
 static weft_status read_all(weft_profile *p) {
     TRY(read_object(p, 0));
+    for (size_t g = 0; g < p->ngroups; g++) p->groups[g].longer = find_longer(p, &p->groups[g]);
     if (!json_at_end(&p->text)) return json_error(&p->text, p->text.at, "expected the end of the profile");
     for (size_t g = 0; g < p->ngroups; g++)
         if (p->groups[g].nrows) return NULL;
@@ -254,14 +278,14 @@ static void note_first(uint32_t *first, const entry *e) {
 }
 
 static difference match(const profile_ranks *g, const entry *rows, size_t nrows, const entry *instrs, size_t ninstrs,
-                        double *seconds) {
+                        double longer, double *seconds) {
     difference d = {UINT32_MAX, UINT32_MAX};
     size_t r = 0, i = 0;
     while (r < nrows || i < ninstrs) {
         int order = r == nrows ? 1 : i == ninstrs ? -1 : strcmp(rows[r].type, instrs[i].type);
         if (!order) order = strcmp(rows[r].output, instrs[i].output);
         if (!order)
-            seconds[instrs[i++].order] = g->rows[rows[r++].order].seconds;
+            seconds[instrs[i++].order] = longer * g->rows[rows[r++].order].seconds;
         else if (order < 0)
             note_first(&d.row, &rows[r++]);
         else
@@ -294,7 +318,8 @@ weft_status plan_profile_times(const weft_profile *p, const weft_plan *plan, int
         size_t g = (k + (size_t)(rank > 0 ? rank : 0)) % p->ngroups; /* plans of ranks are alike, or one each */
         for (size_t i = 0; i < plan->ninstrs; i++) seconds[i] = -1;
         TRY(list_rows(&p->groups[g], with_collectives, scratch, &rows, &nrows));
-        difference d = match(&p->groups[g], rows, nrows, instrs, ninstrs, seconds);
+        double longer = with_collectives ? 1 : p->groups[g].longer;
+        difference d = match(&p->groups[g], rows, nrows, instrs, ninstrs, longer, seconds);
         if (d.row == UINT32_MAX && d.instr == UINT32_MAX) return *out_seconds = seconds, NULL;
         if (first == p->ngroups) first = g, found = d;
     }

@@ -21,6 +21,12 @@
 
 enum { SPINS = 100, YIELDS = 24 };
 
+static _Thread_local bool sleeps_at_once;
+
+void wait_sleep_at_once(bool on) {
+    sleeps_at_once = on;
+}
+
 int64_t wait_clock_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -88,7 +94,7 @@ static wait_result sleep_until(wait_word *w, uint32_t target, const _Atomic bool
 }
 
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds) {
-    for (int i = 0; i < SPINS + YIELDS; i++) {
+    for (int i = 0, n = sleeps_at_once ? SPINS : SPINS + YIELDS; i < n; i++) {
         if (has_reached(w, target)) return WAIT_REACHED;
         if (is_aborted(aborted)) return WAIT_ABORTED;
         if (i < SPINS) {

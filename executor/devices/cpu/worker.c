@@ -7,11 +7,15 @@
  *
  * With more workers than cores a compute stream would use up its time slice, of milliseconds. Only then would the
  * stream that it has just given a bucket get a core. One rank would be done before another begins: nothing would
- * overlap. So a worker that has published yields.
+ * overlap. So a worker that has published yields. A stream of collectives that has slept until its peers or data came
+ * must not wait for the end of a slice either: it computes little, and holds up all ranks. So it asks for short slices.
+ * By these Linux 6.12 and later lets it go first when it wakes.
  *
  * The invariant of failures: a worker looks at the world's abort flag before each instruction and in every wait, and
  * cpu_abort wakes every stream. So all workers end their step in the time of the longest kernel that was running. */
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "executor/devices/cpu/cpu.h"
 #include "executor/devices/cpu/denormals.h"
@@ -114,12 +118,37 @@ static bool run_part(cpu_stream *s) {
     return atomic_fetch_sub(&s->run->nrunning, 1) == 1;
 }
 
+/* As linux/sched/types.h has it, which not every libc knows. */
+typedef struct slice_request {
+    uint32_t nbytes, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline, period;
+    uint32_t least, most;
+} slice_request;
+
+/* Where the kernel knows no slices nothing changes. */
+static void ask_for_short_slices(void) {
+    enum { SLICE_NS = 100000 };
+    slice_request r = {.nbytes = sizeof r};
+    if (syscall(SYS_sched_getattr, 0, &r, sizeof r, 0) != 0 || r.policy != SCHED_OTHER) return;
+    r.slice_ns = SLICE_NS;
+    if (syscall(SYS_sched_setattr, 0, &r, 0) != 0) return;
+    slice_request now = {.nbytes = sizeof now};
+    bool has = syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) == 0 && now.slice_ns == SLICE_NS;
+    wait_sleep_at_once(has); /* else whoever wakes it goes on for the rest of a slice */
+}
+
 static void *work(void *arg) {
     cpu_stream *s = arg;
     cpu_run *run = s->run;
+    bool asks = s->state->stream != 0 && !s->thread.is_lent;
     for (uint32_t turn = 1;; turn++) {
         wait_until(&run->go, turn, NULL, 0);
         if (atomic_load(&run->stopping)) return NULL;
+        if (asks && run->shares_cores) ask_for_short_slices();
+        asks = asks && !run->shares_cores;
         if (run_part(s)) wait_publish(&run->finished, turn);
     }
 }
