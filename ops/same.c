@@ -26,6 +26,7 @@ weft_status infer_same(infer *i) {
 static int find_present(const infer *i, const char *stem, size_t nbytes, const char *tail) {
     for (size_t s = 0; s < i->schema->ninputs; s++) {
         const char *n = i->schema->inputs[s].name;
+        if (nbytes && *n != *stem) continue;
         if (strncmp(n, stem, nbytes) == 0 && strcmp(n + nbytes, tail) == 0 && infer_nin(i, (int)s)) return (int)s;
     }
     return -1;
@@ -34,6 +35,7 @@ static int find_present(const infer *i, const char *stem, size_t nbytes, const c
 static bool knows_slot(const infer *i, const char *stem, size_t nbytes) {
     for (size_t s = 0; s < i->schema->ninputs; s++) {
         const char *n = i->schema->inputs[s].name;
+        if (nbytes && *n != *stem) continue;
         if (strlen(n) == nbytes && memcmp(n, stem, nbytes) == 0) return true;
     }
     return false;
@@ -56,14 +58,17 @@ static const shape *first_gradient(const infer *i) {
 static weft_status infer_one_gradient(infer *i, size_t o) {
     const slot_schema *slot_row = &i->schema->outputs[o];
     size_t nbytes = strlen(slot_row->name) - (is_grad_slot(slot_row->name) ? 5 : 0);
-    int s = find_present(i, slot_row->name, nbytes, ""), kept = find_present(i, slot_row->name, nbytes, "Shape");
-    const shape *gradient = first_gradient(i);
+    int s = find_present(i, slot_row->name, nbytes, "");
     if (s >= 0) {
         if (infer_nout(i, (int)o) > infer_nin(i, s))
             return infer_error(i, "expected as many arguments in %s as in %s, found %zu and %zu", slot_row->name,
                                i->schema->inputs[s].name, infer_nout(i, (int)o), infer_nin(i, s));
         for (size_t k = 0; k < infer_nout(i, (int)o); k++) i->out[i->out_first[o] + k] = i->in[i->in_first[s] + k];
-    } else if (kept >= 0) {
+        return NULL;
+    }
+    const shape *gradient = first_gradient(i);
+    int kept = find_present(i, slot_row->name, nbytes, "Shape");
+    if (kept >= 0) {
         const shape *x = infer_in(i, kept);
         if (x->ndim > 0)
             shape_set(infer_out(i, (int)o), gradient ? gradient->dtype : x->dtype, (size_t)x->ndim - 1, x->dims + 1);

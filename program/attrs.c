@@ -3,8 +3,11 @@
 #include "program/ir.h"
 
 const weft_attr *op_find_attr(const weft_op *op, const char *n) {
-    for (size_t i = 0; i < op->nattrs; i++)
-        if (name_is(op->attrs[i].name, n)) return &op->attrs[i];
+    size_t nbytes = strlen(n);
+    for (size_t i = 0; i < op->nattrs; i++) {
+        const name *at = op->attrs[i].name;
+        if (at->nbytes == nbytes && *at->bytes == *n && memcmp(at->bytes, n, nbytes) == 0) return &op->attrs[i];
+    }
     return NULL;
 }
 
