@@ -40,7 +40,7 @@ typedef struct profile_row {
     double seconds, share, flops, nbytes;
     double median_seconds; /* of an instruction's last turns, the mean over ranks */
     double least_seconds;  /* of these on any rank; negative: none */
-    double roofline; /* the floor of the work in proportion to the time; 0 where nothing is counted */
+    double roofline;       /* the floor of the work in proportion to the time; 0 where nothing is counted */
     int64_t live_nbytes;
 } profile_row;
 
@@ -55,9 +55,9 @@ typedef struct profile_group {
 
 typedef struct profile_report {
     int nranks;
-    executor_profile profile; /* of rank 0's process */
+    executor_profile profile;                 /* of rank 0's process */
     double step_seconds, median_step_seconds; /* the mean; the median of the last steps */
-    profile_group *groups;    /* of all processes, by their first ranks */
+    profile_group *groups;                    /* of all processes, by their first ranks */
     size_t ngroups;
 } profile_report;
 

@@ -36,8 +36,8 @@ static void print_csv_group(const profile_report *r, const profile_group *group,
         buffer_text(out, ",");
         put_field(out, row->output);
         buffer_format(out, ",%.6g,%.6g,%.6g,%.10g,%.10g,%.6g,%.6g,%.6g,%lld\n", row->calls, row->seconds, row->share,
-                      row->flops, row->nbytes, per_second(row->flops, row), per_second(row->nbytes, row),
-                      row->roofline, (long long)row->live_nbytes);
+                      row->flops, row->nbytes, per_second(row->flops, row), per_second(row->nbytes, row), row->roofline,
+                      (long long)row->live_nbytes);
     }
 }
 
@@ -91,10 +91,11 @@ static void put_group(buffer *out, const profile_group *g) {
 static void print_json_head(const profile_report *r, buffer *out) {
     const roofline *c = &r->profile.roofline;
     buffer_format(out,
-                  "{\"steps\":%lld,\"step_seconds\":%.6g,\"median_step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,\"flops_per_second\":%.6g,"
+                  "{\"steps\":%lld,\"step_seconds\":%.6g,\"median_step_seconds\":%.6g,\n\"machine\":{\"threads\":%d,"
+                  "\"flops_per_second\":%.6g,"
                   "\"bytes\":[%zu,%zu,%zu],\"bytes_per_second\":[%.6g,%.6g,%.6g]},\n\"ranks\":[",
-                  (long long)r->profile.nsteps, r->step_seconds, r->median_step_seconds, c->nthreads, c->flops, c->nbytes[0], c->nbytes[1],
-                  c->nbytes[2], c->bandwidth[0], c->bandwidth[1], c->bandwidth[2]);
+                  (long long)r->profile.nsteps, r->step_seconds, r->median_step_seconds, c->nthreads, c->flops,
+                  c->nbytes[0], c->nbytes[1], c->nbytes[2], c->bandwidth[0], c->bandwidth[1], c->bandwidth[2]);
 }
 
 static void print_json_group(const profile_report *r, const profile_group *g, size_t most_ops, buffer *out) {

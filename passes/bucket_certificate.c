@@ -68,7 +68,8 @@ static weft_status find_places(const bucket_times *t, places *out) {
 
 /* --- the bound ---------------------------------------------------------------------------------------------------- */
 
-/* No buckets of any size, in whatever order, of the lane's items of a kind (UINT32_MAX: of all) end the step earlier. */
+/* No buckets of any size, in whatever order, of the lane's items of a kind (UINT32_MAX: of all) end the step earlier.
+ */
 static weft_status bound_of(const bucket_times *t, uint32_t lane, uint32_t kind, int64_t *bound) {
     bucket_problem own = t->problem;
     bucket_item *items = ARENA_ARRAY(t->scratch, bucket_item, own.nitems + 1);
@@ -183,8 +184,7 @@ static void put_kinds(buffer *out, const bucket_times *t) {
     for (size_t k = 0; k < t->problem.nkinds; k++) {
         const bucket_kind *kind = &t->problem.kinds[k];
         if (numbers[kind->lane] == UINT32_MAX) numbers[kind->lane] = n++;
-        buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ",
-                      numbers[kind->lane]);
+        buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ", numbers[kind->lane]);
         if (bucket_contends(t)) buffer_format(out, "\"collectives\": %zu, ", kind->ncollectives);
         buffer_text(out, "\"costs\": [");
         put_costs(out, kind);
@@ -198,9 +198,9 @@ static void put_gradient(buffer *out, const bucket_times *t, const places *at, s
     buffer_text(out, i ? ",\n     {\"var\": " : "\n     {\"var\": ");
     json_put_string(out, var, strlen(var));
     buffer_format(out,
-                  ", \"kind\": %u, \"nbytes\": %zu, \"alone_ns\": %" PRId64 ", \"after\": %u, \"ready_ns\": %" PRId64 ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
-                  item->kind, item->nbytes, item->alone_ns, at->after[i], item->ready_ns, at->needed[i],
-                  item->tail_ns);
+                  ", \"kind\": %u, \"nbytes\": %zu, \"alone_ns\": %" PRId64 ", \"after\": %u, \"ready_ns\": %" PRId64
+                  ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
+                  item->kind, item->nbytes, item->alone_ns, at->after[i], item->ready_ns, at->needed[i], item->tail_ns);
 }
 
 static int64_t sum_of(const int64_t *ns, size_t first, size_t end) {
@@ -211,9 +211,9 @@ static int64_t sum_of(const int64_t *ns, size_t first, size_t end) {
 
 static void put_bucket(buffer *out, const bucket_times *t, size_t k) {
     const bucket_time *b = &t->buckets[k];
-    buffer_format(out,
-                  "%s{\"kind\": %u, \"count\": %zu, \"nbytes\": %zu, \"start_ns\": %" PRId64 ", \"end_ns\": %" PRId64,
-                  k ? ",\n     " : "\n     ", t->problem.items[b->last].kind, b->count, b->nbytes, b->start_ns, b->end_ns);
+    buffer_format(
+        out, "%s{\"kind\": %u, \"count\": %zu, \"nbytes\": %zu, \"start_ns\": %" PRId64 ", \"end_ns\": %" PRId64,
+        k ? ",\n     " : "\n     ", t->problem.items[b->last].kind, b->count, b->nbytes, b->start_ns, b->end_ns);
     if (t->is_made)
         buffer_format(out, ", \"after\": %u, \"ready_ns\": %" PRId64 ", \"needed\": %u, \"tail_ns\": %" PRId64,
                       t->made.after[k], sum_of(t->made.ns, 0, t->made.after[k]), t->made.needed[k],

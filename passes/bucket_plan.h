@@ -21,7 +21,7 @@ typedef struct bucket_item {
 typedef struct bucket_kind {
     const plan_curve *curves;
     size_t ncurves, ncollectives; /* collectives come first, scales follow */
-    uint32_t lane; /* less than nkinds: its stream; what is on one runs one after another */
+    uint32_t lane;                /* less than nkinds: its stream; what is on one runs one after another */
 } bucket_kind;
 
 typedef struct bucket_problem {

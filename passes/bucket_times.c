@@ -143,8 +143,8 @@ static weft_status begin_item(layout *l, const plan_instr *instr, uint32_t owner
     return NULL;
 }
 
-/* One for each reduce, and for each instruction of their streams that is of none. Of a lane, `last` has the owner of the
- * instruction before. */
+/* One for each reduce, and for each instruction of their streams that is of none. Of a lane, `last` has the owner of
+ * the instruction before. */
 static weft_status list_items(layout *l, uint32_t nkinds) {
     bucket_times *t = l->t;
     const weft_plan *plan = t->plan;
@@ -329,11 +329,11 @@ weft_status bucket_times_report(const bucket_times *t) {
         TRY(weft_pass_did(t->pass, "%.3f MiB of temporaries are live at once, at most; most_live_mb lets be %.3f",
                           (double)t->most_seen / 1048576, (double)t->most_live / 1048576));
     if (t->answer.bound_ns < t->answer.step_ns)
-        TRY(weft_pass_did(
-            t->pass,
-            "reduces of %zu kinds share streams: the search ended with %.3f %% between its best plan and "
-            "the bound",
-            t->problem.nkinds, 100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
+        TRY(weft_pass_did(t->pass,
+                          "reduces of %zu kinds share streams: the search ended with %.3f %% between its best plan and "
+                          "the bound",
+                          t->problem.nkinds,
+                          100 * (double)(t->answer.step_ns - t->answer.bound_ns) / (double)t->answer.step_ns));
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
@@ -344,9 +344,8 @@ weft_status bucket_times_report(const bucket_times *t) {
                           t->stalls ? "so do the factors of the cluster: " : "",
                           100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
     if (!bucket_contends(t) && (t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1))
-        TRY(weft_pass_did(t->pass,
-                          "the program has other streams than compute and one of reduces: that these slow one "
-                          "another down does not count"));
+        TRY(weft_pass_did(t->pass, "the program has other streams than compute and one of reduces: that these slow one "
+                                   "another down does not count"));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
         TRY(weft_pass_did(t->pass,

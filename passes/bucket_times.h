@@ -60,9 +60,9 @@ typedef struct bucket_times {
         int64_t *ns; /* of compute's instructions */
         size_t ncompute;
         uint32_t *after, *needed; /* by bucket, as the certificate says it */
-    } made;                 /* is_made: the program with these buckets, which has copies */
+    } made;                       /* is_made: the program with these buckets, which has copies */
     bool is_made;
-    const char *not_stated;      /* why no certificate can state the plan, where the pass knows a reason; NULL: none */
+    const char *not_stated; /* why no certificate can state the plan, where the pass knows a reason; NULL: none */
 } bucket_times;
 
 /* Files that a plan is made by; "": none. */

@@ -1,9 +1,9 @@
-/* data_parallel_flow.c: how ranks hold each value, op by op: all the same, each its rows, addends of a sum or of a mean,
- * or something of its own.
+/* data_parallel_flow.c: how ranks hold each value, op by op: all the same, each its rows, addends of a sum or of a
+ * mean, or something of its own.
  *
- * Where extents differ between the whole and a part (data_parallel_shapes.c), a rank has its rows. Where rows vanish, and
- * where addends are read, the op's factor table (ops/axes.def) says what comes of it. The gradient of what all ranks have
- * alike is an addend: each rank adds what its rows give. Two ways to walk:
+ * Where extents differ between the whole and a part (data_parallel_shapes.c), a rank has its rows. Where rows vanish,
+ * and where addends are read, the op's factor table (ops/axes.def) says what comes of it. The gradient of what all
+ * ranks have alike is an addend: each rank adds what its rows give. Two ways to walk:
  *
  *   - as ranks' own losses: a rank's loss is that of its rows, and the gradients of all are averaged or summed. What
  *     cannot be told is the rank's own.
@@ -46,7 +46,8 @@ static reading read_inputs(const dp_flow *f, weft_op *op) {
     return r;
 }
 
-/* --- what comes of it ---------------------------------------------------------------------------------------------- */
+/* --- what comes of it ----------------------------------------------------------------------------------------------
+ */
 
 /* A part where extents differ; else `otherwise`. */
 static dp_value by_extents(const dp_flow *f, const weft_var *var, dp_hold otherwise, const weft_op *cause) {
@@ -81,7 +82,8 @@ static dp_value partial_of_losses(const dp_flow *f) {
                       .reduce = (uint8_t)(f->plan->combine == DP_MEAN ? WEFT_REDUCE_AVG : WEFT_REDUCE_SUM)};
 }
 
-/* --- ranks' own losses --------------------------------------------------------------------------------------------- */
+/* --- ranks' own losses ---------------------------------------------------------------------------------------------
+ */
 
 /* An op that may join rows: only its rule tells. */
 static weft_status follow_rule(dp_flow *f, weft_op *op, const reading *r, dp_value *made) {
@@ -178,7 +180,8 @@ static weft_status follow_losses(dp_flow *f, weft_op *op, dp_value *made) {
     return NULL;
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------ */
+/* --- the walk ------------------------------------------------------------------------------------------------------
+ */
 
 weft_status dp_flow_begin(dp_flow *f, dp_plan *plan) {
     size_t n = plan->program->nall_vars + 1;

@@ -1,5 +1,5 @@
-/* data_parallel_rows.c: what does not go with a rank's rows: values that are as long as the whole batch and the same on all
- * ranks, and numbers of rows. Inference sees the first in some ops alone (data_parallel_shapes.c). */
+/* data_parallel_rows.c: what does not go with a rank's rows: values that are as long as the whole batch and the same on
+ * all ranks, and numbers of rows. Inference sees the first in some ops alone (data_parallel_shapes.c). */
 #include "passes/data_parallel_flow.h"
 
 static bool has_factor(const axes_dim *dim, size_t which) {
@@ -56,7 +56,8 @@ static const weft_var *row_numbers(const dp_question *q, const weft_var *rows) {
         const weft_var *var = use_var(q->op->program, u);
         bool is_integer = var->dtype == WEFT_INT32 || var->dtype == WEFT_INT64;
         dp_hold hold = (dp_hold)q->flow->held[var->id].hold;
-        if (var == rows || !is_integer || !var->ndim || (!q->flow->writer[var->id] && hold == DP_SAME && var->persistable))
+        if (var == rows || !is_integer || !var->ndim ||
+            (!q->flow->writer[var->id] && hold == DP_SAME && var->persistable))
             continue;
         if (hold == DP_SAME || (hold == DP_ROWS && !q->flow->writer[rows->id])) return var;
     }
@@ -74,18 +75,20 @@ static weft_status refuse_input(const dp_question *q, size_t i, int factor) {
         bool splits = false;
         if (by) TRY(dp_splits_fill(q->flow->plan, fixed, axis, &splits));
         if (splits || (!by && dp_splits_feed(q->flow->plan, fixed))) return dp_again();
-        return weft_pass_refuse(q->flow->plan->pass,
-                                "%s: %s is as long as the batch, but the same on all ranks (%s), and does not go with the "
-                                "rows of %s, of which a rank has its part%s",
-                                place, fixed->name->bytes, by ? op_place(by, maker, sizeof maker) : "it is fed whole",
-                                rows->name->bytes, by ? "" : "; see the option replicate");
+        return weft_pass_refuse(
+            q->flow->plan->pass,
+            "%s: %s is as long as the batch, but the same on all ranks (%s), and does not go with the "
+            "rows of %s, of which a rank has its part%s",
+            place, fixed->name->bytes, by ? op_place(by, maker, sizeof maker) : "it is fed whole", rows->name->bytes,
+            by ? "" : "; see the option replicate");
     }
     const weft_var *numbers = row_numbers(q, rows);
     if (!q->rule.factors[factor].why || keeps_factor(q, (size_t)factor) || !numbers) return NULL;
-    return weft_pass_refuse(q->flow->plan->pass,
-                            "%s: %s picks rows of %s by their number in the whole batch, of which a rank has its part: a "
-                            "feed that is no rows of the batch is named in the option replicate",
-                            place, numbers->name->bytes, rows->name->bytes);
+    return weft_pass_refuse(
+        q->flow->plan->pass,
+        "%s: %s picks rows of %s by their number in the whole batch, of which a rank has its part: a "
+        "feed that is no rows of the batch is named in the option replicate",
+        place, numbers->name->bytes, rows->name->bytes);
 }
 
 /* Whether some argument is the same on all ranks and might meet rows: constants, whole feeds; and lookups in feeds. */

@@ -145,9 +145,9 @@ static weft_status read_value(weft_profile *p, const char *key, int depth) {
     return json_skip(&p->text);
 }
 
-/* A step takes longer than the medians of its ops and what collectives take: ranks wait for the one that is late, threads
- * wake up, now and then an op takes longer. Where all ran one after another that is told: what collectives do not explain
- * belongs to the other ops, to each in proportion. */
+/* A step takes longer than the medians of its ops and what collectives take: ranks wait for the one that is late,
+ * threads wake up, now and then an op takes longer. Where all ran one after another that is told: what collectives do
+ * not explain belongs to the other ops, to each in proportion. */
 static double find_longer(const weft_profile *p, const profile_ranks *g) {
     double collectives = 0, ops = 0;
     for (size_t i = 0; i < g->nrows; i++) {

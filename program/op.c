@@ -140,7 +140,8 @@ const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) 
     const slot *end = op_slot(op, output, op_nslots(op, output));
     size_t nbytes = strlen(slot_name);
     for (const slot *s = op_slot(op, output, 0); s < end; s++)
-        if (s->name->nbytes == nbytes && *s->name->bytes == *slot_name && memcmp(s->name->bytes, slot_name, nbytes) == 0)
+        if (s->name->nbytes == nbytes && *s->name->bytes == *slot_name &&
+            memcmp(s->name->bytes, slot_name, nbytes) == 0)
             return s;
     return NULL;
 }

@@ -28,8 +28,8 @@ void wait_wake(wait_word *w);
  * `timeout_seconds` have passed (0 or less: no limit). */
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
 
-/* For the thread that calls it: whether waits sleep as soon as spinning was for nothing. That is best where another thread
- * would compute on the core for long once this one yields, and a wake-up goes before it. */
+/* For the thread that calls it: whether waits sleep as soon as spinning was for nothing. That is best where another
+ * thread would compute on the core for long once this one yields, and a wake-up goes before it. */
 void wait_sleep_at_once(bool on);
 
 /* Tells the core that this thread spins. */

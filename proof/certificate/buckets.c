@@ -21,7 +21,7 @@ typedef struct plan_check {
     size_t *count, *at;       /* by kind: how many, and how many so far */
     bool *owned;              /* by number of an op: it reduces a bucket */
     cert_clock played;
-    json_int_t *ends;         /* by state */
+    json_int_t *ends; /* by state */
 } plan_check;
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
@@ -129,8 +129,10 @@ static weft_status can_end_by(plan_check *p, size_t lane, size_t first, size_t l
     size_t nstates = 1;
     *out = true;
     for (size_t k = first; k < last; k++)
-        if (p->plan.kinds[k].lane == lane) nstates *= p->count[k] + 1, p->at[k] = 0;
-        else if (last == first + 1) return NULL;
+        if (p->plan.kinds[k].lane == lane)
+            nstates *= p->count[k] + 1, p->at[k] = 0;
+        else if (last == first + 1)
+            return NULL;
     if (!(p->ends = ARENA_ARRAY(p->c->arena, json_int_t, nstates))) return base_out_of_memory();
     for (size_t state = 1; state < nstates; state++) {
         size_t newest = last, stride = 1, of_newest = 0;

@@ -269,14 +269,16 @@ bool cert_gathers(const cert_checker *c,
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 
-/* --- prices.c: what a bucket plan says that its collectives take, one after another --------------------------------- */
+/* --- prices.c: what a bucket plan says that its collectives take, one after another ---------------------------------
+ */
 
 typedef struct cert_price cert_price;
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
 
-/* --- plan_read.c: a bucket plan as it is written --------------------------------------------------------------------- */
+/* --- plan_read.c: a bucket plan as it is written ---------------------------------------------------------------------
+ */
 
 enum { CERT_LANES = 8 }; /* streams of reduces */
 
@@ -287,7 +289,8 @@ typedef struct cert_bucket_kind {
     size_t ncosts;
 } cert_bucket_kind;
 
-/* after, needed: so many instructions of compute come before it is ready, and before the first one that needs its sum. */
+/* after, needed: so many instructions of compute come before it is ready, and before the first one that needs its sum.
+ */
 typedef struct cert_gradient {
     const char *var;
     json_int_t kind, nbytes, padded, alone, after, ready, needed, tail;
@@ -305,7 +308,8 @@ typedef struct cert_plan {
     cert_gradient *gradients;
     cert_bucket_said *buckets;
     size_t nkinds, ngradients, nbuckets;
-    json_int_t *compute, *played; /* of the program before, and of the one that is played: the same but where it was made */
+    json_int_t *compute,
+        *played; /* of the program before, and of the one that is played: the same but where it was made */
     size_t ncompute, nplayed;
     bool made;
     double compute_factor, collective_factor; /* so many times as long beside the other; 1 or more */
@@ -313,7 +317,8 @@ typedef struct cert_plan {
 
 WEFT_MUST_USE weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to);
 
-/* --- clock.c: compute and buckets side by side ----------------------------------------------------------------------- */
+/* --- clock.c: compute and buckets side by side -----------------------------------------------------------------------
+ */
 
 /* It runs its parts one after another: a cost each, or what it takes alone. */
 typedef struct cert_clock_bucket {

@@ -50,8 +50,8 @@ static weft_status read_gradients(cert_checker *c, const json_t *list, cert_plan
         if (json_unpack(json_array_get(list, i), "{s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "var", &g->var, "nbytes",
                         &g->nbytes, "kind", &g->kind, "alone_ns", &g->alone, "after", &g->after, "ready_ns", &g->ready,
                         "needed", &g->needed, "tail_ns", &g->tail) != 0 ||
-            g->kind < 0 || (size_t)g->kind >= to->nkinds || g->nbytes < 0 || g->nbytes > most_nbytes || g->alone < 0 || g->after < 0 ||
-            g->needed < 0 || (size_t)g->after > to->ncompute || (size_t)g->needed > to->ncompute)
+            g->kind < 0 || (size_t)g->kind >= to->nkinds || g->nbytes < 0 || g->nbytes > most_nbytes || g->alone < 0 ||
+            g->after < 0 || g->needed < 0 || (size_t)g->after > to->ncompute || (size_t)g->needed > to->ncompute)
             return BAD(c, "gradient %zu says too little", i);
         g->padded = (g->nbytes + to->alignment - 1) / to->alignment * to->alignment;
     }
@@ -146,9 +146,9 @@ static weft_status find_members(cert_checker *c, size_t pass, cert_plan *to) {
 weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to) {
     const json_t *from = c->doc.passes[pass].plan, *made = json_object_get(from, "made");
     *to = (cert_plan){.made = made != NULL};
-    if (json_unpack((json_t *)from, "{s:I,s:I,s:I,s:I,s:I,s:I}", "step_ns", &to->step, "compute_ns",
-                    &to->compute_ns, "exposed_ns", &to->exposed, "bound_ns", &to->bound, "gap_ns", &to->gap,
-                    "alignment", &to->alignment) != 0 ||
+    if (json_unpack((json_t *)from, "{s:I,s:I,s:I,s:I,s:I,s:I}", "step_ns", &to->step, "compute_ns", &to->compute_ns,
+                    "exposed_ns", &to->exposed, "bound_ns", &to->bound, "gap_ns", &to->gap, "alignment",
+                    &to->alignment) != 0 ||
         to->alignment < 1 || to->alignment > most_alignment)
         return BAD(c, "it does not say when the step ends");
     TRY(read_kinds(c, json_object_get(from, "kinds"), to));

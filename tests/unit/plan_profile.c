@@ -77,8 +77,8 @@ Test(plan_profile, says_what_ops_take) {
     weft_plan_destroy(plan);
 }
 
-/* A step of 13 us, 5 of which the ops' medians say and 3 the collective takes where no rank is waited for: ops are twice
- * as long, so that they add up. Where a stream runs beside them nothing is known of that. */
+/* A step of 13 us, 5 of which the ops' medians say and 3 the collective takes where no rank is waited for: ops are
+ * twice as long, so that they add up. Where a stream runs beside them nothing is known of that. */
 Test(plan_profile, ops_add_up_to_the_step) {
     static const char one[] =
         "{\"median_step_seconds\":1.3e-5,\"ranks\":[{\"rank\":0,\"ops\":["

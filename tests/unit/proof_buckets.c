@@ -48,8 +48,8 @@ static void certify(pair *p, const char *list_text) {
     json_t *pass;
     size_t i;
     p->plan = NULL;
-    json_array_foreach(json_object_get(p->root, "passes"), i, pass)
-        if (json_object_get(pass, "plan")) p->plan = json_object_get(pass, "plan");
+    json_array_foreach(json_object_get(p->root, "passes"), i, pass) if (json_object_get(pass, "plan")) p->plan =
+        json_object_get(pass, "plan");
     weft_bytes_free(context, bytes, nbytes);
     weft_report_destroy(report);
     weft_pass_list_destroy(list);
@@ -103,7 +103,8 @@ static json_t *find_number(json_t *v, size_t *n) {
     const char *key;
     size_t i;
     if (json_is_number(v)) return (*n)-- == 0 ? v : NULL;
-    if (json_is_object(v)) json_object_foreach(v, key, item) if (!found && is_told_one_way(key)) found = find_number(item, n);
+    if (json_is_object(v))
+        json_object_foreach(v, key, item) if (!found && is_told_one_way(key)) found = find_number(item, n);
     if (json_is_array(v)) json_array_foreach(v, i, item) if (!found) found = find_number(item, n);
     return found;
 }
@@ -322,10 +323,11 @@ Test(proof_buckets, what_slows_one_another_down) {
     folder_end();
 }
 
-/* --- several kinds, streams and modes ------------------------------------------------------------------------------ */
+/* --- several kinds, streams and modes ------------------------------------------------------------------------------
+ */
 
-/* Gradients of up to two types on up to two rings, whose reduces are asynchronous or coalesce_grads' to move; what needs
- * them comes at the end, or some of it (early) between. */
+/* Gradients of up to two types on up to two rings, whose reduces are asynchronous or coalesce_grads' to move; what
+ * needs them comes at the end, or some of it (early) between. */
 static void print_program(char *to, size_t nbytes, unsigned ntypes, unsigned nrings, bool is_async, bool early) {
     static const char *const types[] = {"float32", "float64"};
     FILE *f = fmemopen(to, nbytes, "w");
@@ -343,8 +345,8 @@ static void print_program(char *to, size_t nbytes, unsigned ntypes, unsigned nri
         size_t which = draw(i + 1);
         fprintf(f, "  - {scale: {X: [x%zu]}, out: {Out: [g%zu]}, attrs: {scale: 2.0, op_role: 1}}\n", i, i);
         if (is_async)
-            fprintf(f, "  - {all_reduce: {x: [g%zu]}, out: {out: [g%zu]}, attrs: {ring_id: %zu, async_op: true}}\n", i, i,
-                    (size_t)draw(nrings));
+            fprintf(f, "  - {all_reduce: {x: [g%zu]}, out: {out: [g%zu]}, attrs: {ring_id: %zu, async_op: true}}\n", i,
+                    i, (size_t)draw(nrings));
         else
             fprintf(f,
                     "  - {c_allreduce_sum: {X: [g%zu]}, out: {Out: [g%zu]}, attrs: {op_namescope: "
@@ -414,7 +416,7 @@ Test(proof_buckets, lanes_are_streams) {
     "    x" i ": {float32: [8], persistable: true}\n    g" i ": {float32: [8]}\n"                                      \
     "    o" i ": {float32: [8], persistable: true}\n"
 #define MAKE(i, ring)                                                                                                  \
-    "  - {scale: {X: [x" i "]}, out: {Out: [g" i "]}, attrs: {scale: 2.0}}\n"                                         \
+    "  - {scale: {X: [x" i "]}, out: {Out: [g" i "]}, attrs: {scale: 2.0}}\n"                                          \
     "  - {all_reduce: {x: [g" i "]}, out: {out: [g" i "]}, attrs: {ring_id: " ring ", async_op: true}}\n"
 #define USE(i) "  - {scale: {X: [g" i "]}, out: {Out: [o" i "]}, attrs: {scale: 0.5}}\n"
         VARS("0") VARS("1") VARS("2") VARS("3") "  ops:\n" MAKE("0", "0") MAKE("1", "1") MAKE("2", "0") MAKE("3", "1")
