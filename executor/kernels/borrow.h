@@ -24,5 +24,11 @@ typedef struct borrowed {
 WEFT_MUST_USE weft_status borrow_prepare(kernel_prepare *p, const kernel *lender, const borrowed_slots *slots,
                                          borrowed *out);
 WEFT_MUST_USE weft_status borrow_run(const kernel_call *c, const borrowed *b);
+/* The call as the lender sees it; it lives as long as `room`. */
+typedef struct borrow_room {
+    tensor in[BORROW_SLOTS], out[BORROW_SLOTS];
+    uint32_t in_first[BORROW_SLOTS + 1], out_first[BORROW_SLOTS + 1];
+} borrow_room;
+kernel_call borrow_call(const kernel_call *c, const borrowed *b, borrow_room *room);
 
 #endif

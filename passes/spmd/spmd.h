@@ -110,6 +110,7 @@ typedef struct spmd_kind {
     spmd_form form;
     size_t special;        /* the factor that only its other form may shard */
     bool passes;           /* it treats each element for itself, or moves them: its placements are followed first */
+    bool is_own;           /* it normalises a rank's rows of the batch by themselves */
     const char *why_whole; /* NULL, or why its arguments must be whole */
 } spmd_kind;
 
@@ -168,6 +169,7 @@ typedef struct spmd_plan {
     axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
     arena decided;                     /* of versions; made anew by each decision */
     spmd_policy policy;
+    bool own_statistics;             /* each rank normalises its rows of a batch by themselves */
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
     bool propagates;                 /* placements are this pass's own */
     double sent;                     /* bytes that a rank sends in a step, as decided */
@@ -198,7 +200,8 @@ WEFT_MUST_USE weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out);
 WEFT_MUST_USE weft_status spmd_fx_read(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 /* spmd_forms.c: other forms of an op. */
-void spmd_find_form(const weft_op *op, spmd_kind *kind);
+/* `own_statistics`: each rank normalises its rows of a batch by themselves. */
+void spmd_find_form(const weft_op *op, bool own_statistics, spmd_kind *kind);
 /* What an input of an op in its special form is divided by. */
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);

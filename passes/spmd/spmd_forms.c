@@ -21,6 +21,8 @@ static const form_row forms[] = {
     {"lookup_table_v2_grad", "c_embedding_grad", FORM_ROWS, true, 0, true},
     {"batch_norm", "c_batch_norm", FORM_BATCH, false, 0, true},
     {"batch_norm_grad", "c_batch_norm_grad", FORM_BATCH, false, 0, true},
+    {"aten_batch_norm", "c_aten_batch_norm", FORM_BATCH, false, 0, true},
+    {"aten_batch_norm_backward", "c_aten_batch_norm_backward", FORM_BATCH, false, 0, true},
     {"aten_addmm", NULL, FORM_SHARES, false, 1, false},
     {"aten_baddbmm", NULL, FORM_SHARES, false, 1, false},
     {"aten_nll_loss_forward", NULL, FORM_MEAN, false, 1, true},
@@ -47,7 +49,7 @@ static bool has_form(const weft_op *op, const form_row *row, const axes_arg *x) 
            attr_bool(op, "use_softmax", true);
 }
 
-void spmd_find_form(const weft_op *op, spmd_kind *kind) {
+void spmd_find_form(const weft_op *op, bool own_statistics, spmd_kind *kind) {
     const form_row *row = form_of(op);
     axes_rule *r = &kind->rule;
     if (!row || !op_is(op, row->type) || r->nin <= row->input || !r->nout) return;
@@ -56,8 +58,10 @@ void spmd_find_form(const weft_op *op, spmd_kind *kind) {
     int lead = spmd_lead(r, x, row->first_dim ? 0 : x->ndim - 1);
     if (lead < 0 || !r->factors[lead].why) return;
     r->factors[lead].why = NULL;
-    kind->form = row->form;
-    kind->special = (size_t)lead;
+    kind->form = row->form == FORM_BATCH && own_statistics ? FORM_OWN : row->form;
+    kind->special = kind->form == FORM_OWN ? SIZE_MAX : (size_t)lead;
+    kind->is_own = kind->form == FORM_OWN; /* gradients are partial sums of ranks' rows, as those of any op */
+    if (kind->is_own) return;
     /* what ranks send makes the loss the same on all of them */
     if (row->form == FORM_MEAN) r->out[0].reduce = AXES_NONE;
     if (row->form == FORM_MEAN || row->form == FORM_BATCH || (row->form == FORM_CLASSES && !row->of_output))

@@ -186,7 +186,7 @@ static weft_status make_kind(spmd_plan *plan, weft_op *op, const op_schema *sche
     TRY(axes_of_op(&(axes_call){op, schema, in.types, made.types, in.first, made.first}, &plan->memory, &kind->rule));
     kind->why_whole = must_be_whole(op, schema, &kind->rule);
     kind->passes = !kind->why_whole && passes_elements(&kind->rule);
-    if (!kind->why_whole) spmd_find_form(op, kind);
+    if (!kind->why_whole) spmd_find_form(op, plan->own_statistics, kind);
     out->example = op;
     return fill_inputs(plan, kind);
 }

@@ -5,11 +5,17 @@
 static const weft_option options[] = {
     {"strict", WEFT_OPTION_BOOL, "false", NULL,
      "refuse where an op without a rule meets a sharded input, instead of gathering that"},
+    {"batch_statistics", WEFT_OPTION_STRING, "all", "all|own",
+     "what a batch norm over a sharded batch normalises by: those of all rows, or own, of each rank's rows as under "
+     "data "
+     "parallelism"},
 };
+enum { NOPTIONS = sizeof options / sizeof *options };
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
     *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank_told(pass)};
     plan->is_strict = weft_pass_option_bool(pass, "strict");
+    plan->own_statistics = strcmp(weft_pass_option_string(pass, "batch_statistics"), "own") == 0;
     return spmd_read(plan);
 }
 
@@ -74,8 +80,10 @@ static weft_status run_expand(weft_pass_context *pass, weft_program *program, vo
     return status;
 }
 
-const weft_pass pass_spmd_propagate = {.options = options, .noptions = 1, .run = run_propagate};
-const weft_pass pass_spmd_partition = {
-    .options = options, .noptions = 1, .run = run_partition, .changes_meaning = "it makes the program one rank's"};
+const weft_pass pass_spmd_propagate = {.options = options, .noptions = NOPTIONS, .run = run_propagate};
+const weft_pass pass_spmd_partition = {.options = options,
+                                       .noptions = NOPTIONS,
+                                       .run = run_partition,
+                                       .changes_meaning = "it makes the program one rank's"};
 const weft_pass pass_spmd_expand = {
-    .options = options, .noptions = 1, .run = run_expand, .changes_meaning = "it makes the program one rank's"};
+    .options = options, .noptions = NOPTIONS, .run = run_expand, .changes_meaning = "it makes the program one rank's"};

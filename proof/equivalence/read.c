@@ -294,6 +294,7 @@ static weft_status note_collective(reader *r, weft_op *op, const uint32_t *resul
     const slot *in = is_each ? op_find_slot(op, false, c->in) : NULL;
     const weft_var *x = op_x(op);
     if (!x) x = weft_op_input(op, "Logits", 0);
+    if (!x) x = weft_op_input(op, "input", 0);
     for (size_t k = 0; in && k < in->nargs && k < op_noutputs(op); k++)
         TRY(note_result(r, op, slot_var(op, in, k), results[k]));
     if (is_each || !x || !op_noutputs(op) || results[0] == TERM_NONE) return NULL;

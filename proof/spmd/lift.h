@@ -158,8 +158,8 @@ typedef enum lift_agreement { MEMBERS_WAIT, MEMBERS_AGREE, MEMBERS_DIFFER } lift
 /* Whether all ranks that differ from `self` along `axes` only give the like of `x`, over rings along the same axes. */
 lift_agreement lift_members_agree(const lifter *l, size_t self, uint32_t id, uint32_t axes, const lifted *x);
 
-/* lift_flat.c: a HEAD_FLAT of values of which ranks have parts; *out stays where these do not go together. `scratch`: room
- * for the values. */
+/* lift_flat.c: a HEAD_FLAT of values of which ranks have parts; *out stays where these do not go together. `scratch`:
+ * room for the values. */
 WEFT_MUST_USE weft_status lift_flat_of_parts(lifter *l, uint32_t id, const lifted *args, size_t n, value *scratch,
                                              lifted *out);
 
@@ -227,6 +227,8 @@ typedef struct serial_op {
 } serial_op;
 WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
                                          const serial_op *like, lifted *made);
+/* For `fits`: all attrs that the serial op can have are the same, but for like->attr. */
+bool lift_has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own);
 /* c_embedding and its gradient. */
 WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                      size_t n, lifted *out);
@@ -236,7 +238,7 @@ WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, cons
 WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                             size_t n, lifted *out);
 
-/* lift_batch.c: c_batch_norm and its gradient, which communicate. */
+/* lift_batch.c: c_batch_norm, c_aten_batch_norm and their gradients, which communicate. */
 WEFT_MUST_USE weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
 /* lift_shares.c: means over parts that differ. `all` is what becomes of it. */

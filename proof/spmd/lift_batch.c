@@ -1,13 +1,15 @@
-/* lift_batch.c: a normalisation over the batch of which each rank of a ring has some rows (c_batch_norm), and its
- * gradient. Each adds what its rows give to the sums of all, so each has its rows of the serial program's output. Each
- * has all of means, variances and gradients of scale and bias. Rows may be of any number. */
+/* lift_batch.c: a normalisation over the batch of which each rank of a ring has some rows (c_batch_norm, and ATen's),
+ * and its gradient. Each adds what its rows give to the sums of all, so each has its rows of the serial program's
+ * output. Each has all of means, variances and gradients of scale and bias. Rows may be of any number. */
 #include "proof/spmd/lift.h"
 
 enum { MOST_ARGS = 16 };
 
 static bool is_of_rows(const char *slot_text) {
-    return strcmp(slot_text, "X") == 0 || strcmp(slot_text, "Y") == 0 || strcmp(slot_text, "Y@GRAD") == 0 ||
-           strcmp(slot_text, "X@GRAD") == 0;
+    static const char *const slots[] = {"X", "Y", "Y@GRAD", "X@GRAD", "input", "out", "grad_out", "grad_input"};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        if (strcmp(slot_text, slots[i]) == 0) return true;
+    return false;
 }
 
 /* Numbers of a channel; others are single numbers, or bytes that nobody reads. */
@@ -69,17 +71,6 @@ static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t
     return true;
 }
 
-static bool has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own) {
-    (void)like;
-    static const char *const flags[] = {"is_test", "use_global_stats", "trainable_statistics"};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (attr_bool(serial, flags[i], false) != attr_bool(own, flags[i], false)) return false;
-    double epsilon = attr_float(serial, "epsilon", 1e-5) - attr_float(own, "epsilon", 1e-5);
-    double momentum = attr_float(serial, "momentum", 0.9) - attr_float(own, "momentum", 0.9);
-    return !(epsilon < 0 || epsilon > 0 || momentum < 0 || momentum > 0) &&
-           strcmp(attr_string(serial, "data_layout", "NCHW"), attr_string(own, "data_layout", "NCHW")) == 0;
-}
-
 weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
     uint32_t of = term_args(l->t, id)[0].term, axes, ring_axes, result = lift_recorded_output(l, rank, id);
     size_t n = l->t->items[of].nargs;
@@ -90,7 +81,7 @@ weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, l
         args[i] = l->known[rank][term_args(l->t, of)[i].term];
         if (lift_is_open(&args[i])) return *out = args[i], NULL;
     }
-    const lifted *x = lift_argument(op, args, "X");
+    const lifted *x = lift_argument(op, args, op_find_slot(op, false, "input") ? "input" : "X");
     int ndim = x ? l->t->items[term_args(l->t, of)[x - args].term].ndim : 0;
     if (ndim < 2 || !row_axes(l, x, channels_of(op, ndim), &axes)) return NULL;
     if (!lift_ring_axes(l, rank, op, &ring_axes) || ring_axes != axes || !goes_with(l, op, args, x, axes)) return NULL;
@@ -98,8 +89,7 @@ weft_status lift_batch(lifter *l, size_t rank, uint32_t id, const weft_op *op, l
     const char *label = term_head(l->t, id)->label;
     lifted made = lift_replicated(TERM_NONE);
     for (size_t i = 0; i < l->grid.naxes; i++) made.placed[i] = placed_as(label, x->placed[i], axes >> i & 1);
-    bool is_grad = op_is(op, "c_batch_norm_grad");
-    const serial_op like = {.type = is_grad ? "batch_norm_grad" : "batch_norm", .fits = has_like_attrs};
+    const serial_op like = {.type = op->type->bytes + strlen("c_"), .fits = lift_has_like_attrs};
     TRY(lift_as_serial(l, id, op, args, &like, &made));
     *out = made.term == TERM_NONE ? lift_unknown(id, "the serial program does not normalise so") : made;
     return NULL;

@@ -201,7 +201,7 @@ weft_status lift_collective(lifter *l, size_t rank, uint32_t id, weft_op *op, li
     if (!c) return NULL;
     if (c->kind == COLLECTIVE_BROADCAST || c->kind == COLLECTIVE_REDUCE) return lift_rooted(l, rank, id, op, out);
     if (op_is(op, "c_softmax_with_cross_entropy")) return lift_classes(l, rank, id, op, out);
-    if (op_is(op, "c_batch_norm") || op_is(op, "c_batch_norm_grad")) return lift_batch(l, rank, id, op, out);
+    if (c->form == COLLECTIVE_ROWS) return lift_batch(l, rank, id, op, out);
     bool moves_lists =
         c->kind == COLLECTIVE_ALL_TO_ALL || c->kind == COLLECTIVE_ALL_GATHER || c->kind == COLLECTIVE_SCATTER;
     if (c->form == COLLECTIVE_LIST) return moves_lists ? lift_lists(l, rank, id, op, out) : NULL;

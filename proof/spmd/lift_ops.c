@@ -165,26 +165,10 @@ static weft_status fill_arguments(function *f, const lifted *made) {
     return NULL;
 }
 
-/* Whether attrs are the same, but for one that counts parts: the serial op has all of them. */
-static bool counts_all(const serial_op *like, const weft_op *serial, const weft_op *own) {
-    const op_schema *s = op_schema_of((weft_op *)own);
-    for (size_t i = 0; s && i < s->nattrs; i++) {
-        const char *n = s->attrs[i].name;
-        const weft_attr *a = op_find_attr(serial, n), *b = op_find_attr(own, n);
-        if (strcmp(n, like->attr) == 0) {
-            if (attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
-            continue;
-        }
-        weft_attr x = a ? *a : s->attrs[i].default_value, y = b ? *b : s->attrs[i].default_value;
-        x.name = y.name = a ? a->name : b ? b->name : NULL;
-        if ((a || b) && !attr_equal(&x, &y)) return false;
-    }
-    return s != NULL;
-}
-
 /* The op of the serial program that has all that the rank's has a part of, as its attr says. */
 static weft_status apply_whole(function *f, lifted *made) {
-    const serial_op like = {.type = f->h->op->type->bytes, .fits = counts_all, .attr = f->attr, .times = f->parts};
+    const serial_op like = {
+        .type = f->h->op->type->bytes, .fits = lift_has_like_attrs, .attr = f->attr, .times = f->parts};
     for (size_t i = 0; i < f->nargs; i++)
         if (f->args[i].state == LIFT_KNOWN && lift_is_partial(f->l, &f->args[i])) return NULL;
     TRY(lift_as_serial(f->l, f->id, f->h->op, f->args, &like, made));

@@ -190,8 +190,11 @@ static void write_parts(flow *f, const weft_op *op, const sharing *of) {
 
 /* Of an op that adds up over its ring: the output that is of the rank's classes or rows alone. NULL: there is none. */
 static const char *own_output(const weft_op *op) {
-    static const char *const rows[][2] = {
-        {"c_softmax_with_cross_entropy", "Softmax"}, {"c_batch_norm", "Y"}, {"c_batch_norm_grad", "X@GRAD"}};
+    static const char *const rows[][2] = {{"c_softmax_with_cross_entropy", "Softmax"},
+                                          {"c_batch_norm", "Y"},
+                                          {"c_batch_norm_grad", "X@GRAD"},
+                                          {"c_aten_batch_norm", "out"},
+                                          {"c_aten_batch_norm_backward", "grad_input"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (op_is(op, rows[i][0])) return rows[i][1];
     return NULL;

@@ -95,6 +95,56 @@ done
 train op_batch_norm_p0_dp4 spmd_expand
 grep -q 'c_batch_norm_grad(' "$folder/text" && ! grep -q 'c_batch_norm.*@RESHARD\|batch_norm_0.[wb]_0@GRAD) -> ' "$folder/text"
 ok $? 'a batch is normalised where its rows are: nothing is gathered, and gradients of scale and bias are summed inside'
+
+# Each rank by its own rows: the ops stay, gradients are summed as any others are.
+train op_batch_norm_p0_dp4 'spmd_expand: {batch_statistics: own}' >/dev/null
+grep -q ' batch_norm_grad(' "$folder/text" && ! grep -q 'c_batch_norm\|c_allgather\|c_concat' "$folder/text" &&
+    [ "$(grep -c 'c_allreduce_sum(X=batch_norm_0.[wb]_0@GRAD)' "$folder/text")" = 2 ]
+ok $? 'batch_statistics: own leaves each rank its rows, and sums gradients of scale and bias'
+case=$cases/op_batch_norm_p0_dp4
+"$weft" verify "$folder"/rank[0-3].pdmodel --reading by_bytes >"$folder/verify" 2>&1 &&
+    "$weft" run "$folder"/rank[0-3].pdmodel --ranks 4 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$(field loss "$case/case.json")" >"$folder/ranks.csv" 2>"$folder/err" &&
+    ! awk -F, "$compare" "$folder/serial.csv" "$folder/ranks.csv" >/dev/null
+ok $? 'such ranks are safe and train, to other losses than the serial ones'
+says 0 "normalised by a rank's own rows" 'the report tells how many are normalised so' \
+    "$weft" opt --no-prove "$folder/serial.pdmodel" --dist "$case/annotate.json" --passes 'spmd_expand: {batch_statistics: own}' -o "$folder/rank{rank}.pdmodel"
+
+# ATen's too: rows stay where they are, and the ranks are proved.
+cat >"$folder/aten.yaml" <<'END'
+weft: 1
+version: 2006002
+meshes:
+- {shape: [2], ids: [0, 1], dims: [dp]}
+blocks:
+- idx: 0
+  vars:
+    x: {float32: [6, 4, 3], persistable: true, dist: {mesh: 0, dims_mapping: [0, -1, -1]}}
+    s: {float32: [4], persistable: true}
+    b: {float32: [4], persistable: true}
+    m: {float32: [4], persistable: true}
+    v: {float32: [4], persistable: true}
+    rate: {float32: [1], persistable: true}
+    "y": {float32: [6, 4, 3]}
+    dy: {float32: [6, 4, 3]}
+    dx: {float32: [6, 4, 3]}
+    sm: {float32: [4]}
+    sv: {float32: [4]}
+    ds: {float32: [4]}
+    db: {float32: [4]}
+  ops:
+  - {aten_batch_norm: {input: x, weight: s, bias: b, running_mean: m, running_var: v}, out: {out: "y", running_mean_out: m, running_var_out: v, save_mean: sm, save_invstd: sv}, attrs: {training: true, epsilon: !double 0.125, .role: forward}}
+  - {tanh: {X: "y"}, out: {Out: dy}, attrs: {.role: backward}}
+  - {aten_batch_norm_backward: {grad_out: dy, input: x, weight: s, running_mean: m, running_var: v, save_mean: sm, save_invstd: sv}, out: {grad_input: dx, grad_weight: ds, grad_bias: db}, attrs: {training: true, epsilon: !double 0.125, .role: backward}}
+  - {sgd: {Param: x, LearningRate: rate, Grad: dx}, out: {ParamOut: x}, attrs: {.role: optimize}}
+  - {sgd: {Param: s, LearningRate: rate, Grad: ds}, out: {ParamOut: s}, attrs: {.role: optimize}}
+  - {sgd: {Param: b, LearningRate: rate, Grad: db}, out: {ParamOut: b}, attrs: {.role: optimize}}
+END
+"$weft" opt -q --no-prove "$folder/aten.yaml" --passes spmd_expand -o "$folder/aten{rank}.yaml" &&
+    "$weft" show "$folder/aten0.yaml" >"$folder/text" && grep -q ' c_aten_batch_norm_backward(' "$folder/text" && grep -q ' c_aten_batch_norm(' "$folder/text" &&
+    ! grep -q 'RESHARD' "$folder/text"
+ok $? 'a batch is normalised where its rows are by the op of a traced graph too'
+"$weft" verify "$folder/aten0.yaml" "$folder/aten1.yaml" --reading by_bytes --against "$folder/aten.yaml" >"$folder/verify" 2>&1
+ok $? 'and is proved to be the serial program'
 train mlp_tp_mp2 spmd_expand
 [ "$(count "$folder/rank0.pdmodel")" = 1 ]; ok $? 'column, then row: one all-reduce'
 

@@ -10,7 +10,8 @@
  * c_batch_norm is batch_norm of rows of which each rank of a ring has a part, any number of them: as that of all rows.
  * It has two reduces of some numbers a channel, its gradient one.
  *
- * ATen keeps the variance that is divided by count - 1, blends by 1 - momentum, and may have no running statistics.
+ * ATen keeps the variance that is divided by count - 1, blends by 1 - momentum, and may have no running statistics;
+ * c_aten_batch_norm is that of rows of which each rank has a part.
  *
  * Channels lie as planes ([batch, channel, plane]) or as columns ([row, channel]). Sums go into doubles, a plane or a
  * block of rows at a time. Paddle: phi/kernels/cpu/batch_norm_kernel.cc; it passes x through where a channel has one
@@ -319,5 +320,59 @@ static weft_status run_aten(const kernel_call *c) {
     return borrow_run(c, c->state);
 }
 
+/* Of rows of which each rank of a ring has a part: the same rounds, of the call as the lender sees it. */
+static void ask_aten(const kernel_call *c, int round, comm_request *out) {
+    borrow_room room;
+    kernel_call inner = borrow_call(c, c->state, &room);
+    ask(&inner, round, out);
+}
+
+static weft_status work_aten(const kernel_call *c, int round) {
+    borrow_room room;
+    kernel_call inner = borrow_call(c, c->state, &room);
+    return work(&inner, round);
+}
+
+static void ask_aten_grad(const kernel_call *c, int round, comm_request *out) {
+    borrow_room room;
+    kernel_call inner = borrow_call(c, c->state, &room);
+    ask_grad(&inner, round, out);
+}
+
+static weft_status work_aten_grad(const kernel_call *c, int round) {
+    borrow_room room;
+    kernel_call inner = borrow_call(c, c->state, &room);
+    return work_grad(&inner, round);
+}
+
+static const kernel_rounds two_of_aten = {2, ask_aten, work_aten}, one_of_aten = {1, ask_aten_grad, work_aten_grad};
+
+/* Running statistics need no sums of all rows; gradients do. */
+static bool asks_ring(const void *state) {
+    return !((const norm_state *)((const borrowed *)state)->state)->use_running;
+}
+
+static weft_status prepare_aten_parts(kernel_prepare *p) {
+    TRY(prepare_aten(p));
+    if (p->ring_nranks > 1 && asks_ring(p->state)) p->rounds = &two_of_aten;
+    return NULL;
+}
+
+static weft_status prepare_aten_parts_grad(kernel_prepare *p) {
+    TRY(prepare_aten_grad(p));
+    if (p->ring_nranks > 1) p->rounds = &one_of_aten;
+    return NULL;
+}
+
+static weft_status run_aten_parts(const kernel_call *c) {
+    return is_alone(c) || !asks_ring(c->state) ? run_aten(c) : run_rounds(c, &two_of_aten);
+}
+
+static weft_status run_aten_parts_grad(const kernel_call *c) {
+    return is_alone(c) ? run_aten(c) : run_rounds(c, &one_of_aten);
+}
+
+const kernel kernel_c_aten_batch_norm = {prepare_aten_parts, run_aten_parts};
+const kernel kernel_c_aten_batch_norm_backward = {prepare_aten_parts_grad, run_aten_parts_grad};
 const kernel kernel_aten_batch_norm = {prepare_aten, run_aten};
 const kernel kernel_aten_batch_norm_backward = {prepare_aten_grad, run_aten};
