@@ -1,14 +1,13 @@
-/* linear.c: inverses, Cholesky factors, triangular systems and powers of the matrices in the last two dimensions, and
- * gradients, in double. LAPACK takes matrices by columns: ours, by rows, are the transposed ones to it. */
+/* linear.c: inverses, Cholesky factors and powers of the matrices in the last two dimensions, and gradients, in double.
+ * LAPACK takes matrices by columns: ours, by rows, are the transposed ones to it. */
 #include "executor/kernels/layout.h"
 #include "executor/kernels/linear/lapack.h"
 
 typedef struct matrices {
-    int64_t count;  /* of the batch */
-    int n, columns; /* n by n; columns of a right side */
+    int64_t count; /* of the batch */
+    int n;         /* n by n */
     int64_t power;
-    bool upper, transposed, unit;
-    int64_t x_step, y_step; /* elements from one matrix of a batch to the next; 0: it is stretched */
+    bool upper;
 } matrices;
 
 static weft_status prepare_square(kernel_prepare *p, const tensor *x, const tensor *like, int buffers) {
@@ -202,93 +201,6 @@ static weft_status run_power_grad(const kernel_call *c) {
     return NULL;
 }
 
-/* --- triangular_solve --------------------------------------------------------------------------------------------- */
-
-enum { SOLVE_A, SOLVE_B, SOLVE_OUT, SOLVE_OUT_GRAD };
-
-static weft_status prepare_solve(kernel_prepare *p, const tensor *out) {
-    const tensor *a = type_in(p, SOLVE_A), *b = type_in(p, SOLVE_B);
-    TRY(prepare_square(p, a, a, 3));
-    matrices *s = p->state;
-    TRY(require_present(p, out, "Out"));
-    TRY(require_same_dtype(p, a, b, "Y"));
-    TRY(require_same_dtype(p, a, out, "Out"));
-    if (b->ndim < 2 || out->ndim < 2 || b->dims[b->ndim - 2] != s->n || out->dims[out->ndim - 2] != s->n ||
-        b->dims[b->ndim - 1] > INT16_MAX)
-        return kernel_unsupported(p, "expected right sides of %d rows", s->n);
-    s->columns = (int)b->dims[b->ndim - 1];
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    s->count = side ? out->numel / side : 0;
-    s->x_step = a->numel == size ? 0 : size;
-    s->y_step = b->numel == side ? 0 : side;
-    if ((s->x_step && a->numel != s->count * size) || (s->y_step && b->numel != s->count * side))
-        return kernel_unsupported(p, "expected batches of one size, or single matrices");
-    s->upper = attr_bool(p->op, "upper", true);
-    s->transposed = attr_bool(p->op, "transpose", false);
-    s->unit = attr_bool(p->op, "unitriangular", false);
-    p->workspace_nbytes = (size_t)(2 * size + 2 * side) * sizeof(double) + 64;
-    return NULL;
-}
-
-/* b, by columns, becomes the solution. */
-static weft_status solve(const kernel_call *c, const matrices *s, bool transposed, const double *a, double *b) {
-    int info = 1;
-#if WEFT_HAVE_LAPACK
-    dtrtrs_(s->upper ? "L" : "U", transposed ? "N" : "T", s->unit ? "U" : "N", &s->n, &s->columns, a, &s->n, b, &s->n,
-            &info, 1, 1, 1);
-#else
-    (void)transposed, (void)a, (void)b;
-#endif
-    return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
-}
-
-static weft_status run_solve(const kernel_call *c) {
-    const matrices *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *b = a + size;
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, SOLVE_A), k * s->x_step, size, a);
-        for (int64_t i = 0; i < side; i++)
-            b[i % s->columns * s->n + i / s->columns] = tensor_real(arg_in(c, SOLVE_B), k * s->y_step + i);
-        TRY(solve(c, s, s->transposed, a, b));
-        for (int64_t i = 0; i < side; i++)
-            tensor_set_real(arg_out(c, 0), k * side + i, b[i % s->columns * s->n + i / s->columns]);
-    }
-    return NULL;
-}
-
-static void add_to(tensor *t, int64_t i, double value) {
-    tensor_set_real(t, i, tensor_real(t, i) + value);
-}
-
-/* dB = A^-T dY; dA = -dB Y^T, or its transpose, within the triangle. */
-static weft_status run_solve_grad(const kernel_call *c) {
-    const matrices *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *g = a + size;
-    tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
-    tensor_clear(da);
-    tensor_clear(db);
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, SOLVE_A), k * s->x_step, size, a);
-        for (int64_t i = 0; i < side; i++)
-            g[i % s->columns * s->n + i / s->columns] = tensor_real(arg_in(c, SOLVE_OUT_GRAD), k * side + i);
-        TRY(solve(c, s, !s->transposed, a, g));
-        for (int64_t i = 0; db && i < side; i++)
-            add_to(db, k * s->y_step + i, g[i % s->columns * s->n + i / s->columns]);
-        for (int i = 0; da && i < s->n; i++)
-            for (int j = s->upper ? i : 0; j < (s->upper ? s->n : i + 1); j++) {
-                double sum = 0;
-                int row = s->transposed ? j : i, column = s->transposed ? i : j;
-                for (int q = 0; q < s->columns; q++)
-                    sum += g[(int64_t)q * s->n + row] *
-                           tensor_real(arg_in(c, SOLVE_OUT), k * side + column * s->columns + q);
-                if (!s->unit || i != j) add_to(da, k * s->x_step + i * s->n + j, -sum);
-            }
-    }
-    return NULL;
-}
-
 static weft_status prepare_one(kernel_prepare *p) {
     return prepare_square(p, type_in(p, 0), type_out(p, 0), 5);
 }
@@ -300,21 +212,9 @@ static weft_status prepare_power_grad(kernel_prepare *p) {
     TRY(prepare_square(p, type_in(p, 0), type_out(p, 0), 6));
     return require_like(p, type_in(p, 0), type_in(p, 2), type_in(p, 0)->numel, "Out@GRAD");
 }
-static weft_status prepare_solve_forward(kernel_prepare *p) {
-    return prepare_solve(p, type_out(p, 0));
-}
-static weft_status prepare_solve_grad(kernel_prepare *p) {
-    TRY(prepare_solve(p, type_in(p, SOLVE_OUT_GRAD)));
-    TRY(require_like(p, type_in(p, SOLVE_A), type_out(p, 0), type_in(p, SOLVE_A)->numel, "X@GRAD"));
-    TRY(require_like(p, type_in(p, SOLVE_A), type_in(p, SOLVE_OUT), type_in(p, SOLVE_OUT_GRAD)->numel, "Out"));
-    return require_like(p, type_in(p, SOLVE_A), type_out(p, 1), type_in(p, SOLVE_B)->numel, "Y@GRAD");
-}
-
 const kernel kernel_inverse = {prepare_one, run_inverse};
 const kernel kernel_inverse_grad = {prepare_pair, run_inverse_grad};
 const kernel kernel_cholesky = {prepare_one, run_cholesky};
 const kernel kernel_cholesky_grad = {prepare_pair, run_cholesky_grad};
 const kernel kernel_matrix_power = {prepare_one, run_power};
 const kernel kernel_matrix_power_grad = {prepare_power_grad, run_power_grad};
-const kernel kernel_triangular_solve = {prepare_solve_forward, run_solve};
-const kernel kernel_triangular_solve_grad = {prepare_solve_grad, run_solve_grad};

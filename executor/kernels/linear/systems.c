@@ -1,6 +1,6 @@
-/* systems.c: determinants of the matrices in the last two dimensions, systems of equations (solve), and systems whose
- * matrix is known by its Cholesky factor (cholesky_solve); with gradients, in double. LAPACK takes matrices by
- * columns: ours, by rows, are the transposed ones to it, and have the same determinant. */
+/* systems.c: determinants of the matrices in the last two dimensions; systems of equations (solve), whose matrix may be
+ * a triangle (triangular_solve) or known by its Cholesky factor (cholesky_solve); with gradients, in double. LAPACK
+ * takes matrices by columns: ours, by rows, are the transposed ones to it, and have the same determinant. */
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -9,8 +9,8 @@
 typedef struct systems {
     int64_t count; /* of the batch */
     int n, columns;
-    int64_t a_step, b_step; /* elements from one of a batch to the next; 0: it is stretched */
-    bool upper;
+    int64_t a_step, b_step;       /* elements from one of a batch to the next; 0: it is stretched */
+    bool upper, transposed, unit; /* of triangles */
 } systems;
 
 static weft_status prepare_matrices(kernel_prepare *p, const tensor *a) {
@@ -149,7 +149,8 @@ const kernel kernel_slogdeterminant = {prepare_determinant, run_slogdeterminant}
 const kernel kernel_determinant_grad = {prepare_determinant_grad, run_determinant_grad};
 const kernel kernel_slogdeterminant_grad = {prepare_determinant_grad, run_slogdeterminant_grad};
 
-/* --- solve, cholesky_solve -----------------------------------------------------------------------------------------
+/* --- solve, triangular_solve, cholesky_solve
+ * -----------------------------------------------------------------------------------------
  */
 
 /* Of cholesky_solve the matrix is the second argument. A right side of one dimension is a column. */
@@ -171,7 +172,9 @@ static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tens
     s->b_step = b->numel == side ? 0 : side;
     if ((s->a_step && a->numel != s->count * size) || (s->b_step && b->numel != s->count * side))
         return kernel_unsupported(p, "expected batches of one size, or single matrices");
-    s->upper = attr_bool(p->op, "upper", false);
+    s->upper = attr_bool(p->op, "upper", op_is(p->op, "triangular_solve") || op_is(p->op, "triangular_solve_grad"));
+    s->transposed = attr_bool(p->op, "transpose", false);
+    s->unit = attr_bool(p->op, "unitriangular", false);
     p->workspace_nbytes = (size_t)(2 * size + 3 * side + s->n) * sizeof(double) + 64;
     return NULL;
 }
@@ -183,6 +186,12 @@ static void load_side(const systems *s, const tensor *t, int64_t first, double *
 }
 static double side_at(const systems *s, const double *b, int64_t i) {
     return b[i % s->columns * s->n + i / s->columns];
+}
+static void store_side(const systems *s, tensor *t, int64_t first, const double *b) {
+    for (int64_t i = 0; i < (int64_t)s->n * s->columns; i++) tensor_set_real(t, first + i, side_at(s, b, i));
+}
+static void add_side(const systems *s, tensor *t, int64_t first, const double *b) {
+    for (int64_t i = 0; t && i < (int64_t)s->n * s->columns; i++) tensor_add_real(t, first + i, side_at(s, b, i));
 }
 
 /* b becomes the solution of A x = b (transposed: of A^T), a is lost. */
@@ -205,12 +214,21 @@ static weft_status run_solve(const kernel_call *c) {
         load(arg_in(c, 0), k * s->a_step, size, a);
         load_side(s, arg_in(c, 1), k * s->b_step, b);
         TRY(solve(c, s, false, a, b, pivots_of(c, s, side)));
-        for (int64_t i = 0; i < side; i++) tensor_set_real(arg_out(c, 0), k * side + i, side_at(s, b, i));
+        store_side(s, arg_out(c, 0), k * side, b);
     }
     return NULL;
 }
 
 enum { SOLVE_OUT = 2, SOLVE_OUT_GRAD };
+
+/* An element of dB Out^T, of one of the batch; dB by columns. */
+static double outer_at(const kernel_call *c, const systems *s, int64_t k, const double *g, int64_t row,
+                       int64_t column) {
+    double sum = 0;
+    for (int64_t q = 0, first = k * s->n * s->columns + column * s->columns; q < s->columns; q++)
+        sum += g[q * s->n + row] * tensor_real(arg_in(c, SOLVE_OUT), first + q);
+    return sum;
+}
 
 /* dB = A^-T dOut, dA = -dB Out^T */
 static weft_status run_solve_grad(const kernel_call *c) {
@@ -224,14 +242,9 @@ static weft_status run_solve_grad(const kernel_call *c) {
         load(arg_in(c, 0), k * s->a_step, size, a);
         load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
         TRY(solve(c, s, true, a, g, pivots_of(c, s, side)));
-        for (int64_t i = 0; db && i < side; i++) tensor_add_real(db, k * s->b_step + i, side_at(s, g, i));
-        for (int64_t i = 0; da && i < size; i++) {
-            double sum = 0;
-            for (int q = 0; q < s->columns; q++)
-                sum += g[(int64_t)q * s->n + i / s->n] *
-                       tensor_real(arg_in(c, SOLVE_OUT), k * side + i % s->n * s->columns + q);
-            tensor_add_real(da, k * s->a_step + i, -sum);
-        }
+        add_side(s, db, k * s->b_step, g);
+        for (int64_t i = 0; da && i < size; i++)
+            tensor_add_real(da, k * s->a_step + i, -outer_at(c, s, k, g, i / s->n, i % s->n));
     }
     return NULL;
 }
@@ -252,6 +265,57 @@ static weft_status prepare_solve_grad(kernel_prepare *p) {
 
 const kernel kernel_solve = {prepare_solve, run_solve};
 const kernel kernel_solve_grad = {prepare_solve_grad, run_solve_grad};
+
+/* b becomes the solution of A x = b, A a triangle; transposed: of A^T. */
+static weft_status solve_triangle(const kernel_call *c, const systems *s, bool transposed, const double *a, double *b) {
+    int info = 1;
+#if WEFT_HAVE_LAPACK
+    dtrtrs_(s->upper ? "L" : "U", transposed ? "N" : "T", s->unit ? "U" : "N", &s->n, &s->columns, a, &s->n, b, &s->n,
+            &info, 1, 1, 1);
+#else
+    (void)s, (void)transposed, (void)a, (void)b;
+#endif
+    return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
+}
+
+static weft_status run_triangular_solve(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *b = a + size;
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 0), k * s->a_step, size, a);
+        load_side(s, arg_in(c, 1), k * s->b_step, b);
+        TRY(solve_triangle(c, s, s->transposed, a, b));
+        store_side(s, arg_out(c, 0), k * side, b);
+    }
+    return NULL;
+}
+
+/* dB = A^-T dOut; dA = -dB Out^T, or its transpose, within the triangle. */
+static weft_status run_triangular_solve_grad(const kernel_call *c) {
+    const systems *s = c->state;
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *g = a + size;
+    tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
+    tensor_clear(da);
+    tensor_clear(db);
+    for (int64_t k = 0; k < s->count; k++) {
+        load(arg_in(c, 0), k * s->a_step, size, a);
+        load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
+        TRY(solve_triangle(c, s, !s->transposed, a, g));
+        add_side(s, db, k * s->b_step, g);
+        for (int i = 0; da && i < s->n; i++)
+            for (int j = s->upper ? i : 0; j < (s->upper ? s->n : i + 1); j++) {
+                int row = s->transposed ? j : i, column = s->transposed ? i : j;
+                if (!s->unit || i != j)
+                    tensor_add_real(da, k * s->a_step + i * s->n + j, -outer_at(c, s, k, g, row, column));
+            }
+    }
+    return NULL;
+}
+
+const kernel kernel_triangular_solve = {prepare_solve, run_triangular_solve};
+const kernel kernel_triangular_solve_grad = {prepare_solve_grad, run_triangular_solve_grad};
 
 /* b becomes (L L^T)^-1 b, or (U^T U)^-1 b: two triangles. */
 static weft_status solve_factored(const kernel_call *c, const systems *s, const double *factored, double *b) {
@@ -274,7 +338,7 @@ static weft_status run_cholesky_solve(const kernel_call *c) {
         load(arg_in(c, 1), k * s->a_step, size, a);
         load_side(s, arg_in(c, 0), k * s->b_step, b);
         TRY(solve_factored(c, s, a, b));
-        for (int64_t i = 0; i < side; i++) tensor_set_real(arg_out(c, 0), k * side + i, side_at(s, b, i));
+        store_side(s, arg_out(c, 0), k * side, b);
     }
     return NULL;
 }
@@ -294,7 +358,7 @@ static weft_status run_cholesky_solve_grad(const kernel_call *c) {
         load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
         load_side(s, arg_in(c, SOLVE_OUT), k * side, out);
         TRY(solve_factored(c, s, a, g));
-        for (int64_t i = 0; db && i < side; i++) tensor_add_real(db, k * s->b_step + i, side_at(s, g, i));
+        add_side(s, db, k * s->b_step, g);
         for (int64_t i = 0; i < size; i++) {
             int64_t row = i / n, column = i % n;
             sums[i] = 0;
