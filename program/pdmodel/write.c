@@ -1,7 +1,7 @@
 /* write.c: a program to ProgramDesc. Fields go in the order of their numbers, as Paddle writes them; unknown
  * fields go at the end of their message. Field numbers are those of framework.proto; the lengths of messages are put in
  * once they are known. What is put to a file goes there between ops, of which only a block's length comes later. */
-#include "program/attr_memo.h"
+#include "program/pdmodel/write.h"
 #include "program/pdmodel/pdmodel.h"
 
 /* --- attrs -------------------------------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static const weft_op *op_after(const weft_op *op, size_t count) {
 }
 
 /* Attrs are put once for all ops of a block that share their list, and then repeated while they are in memory. */
-static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
+void pdmodel_put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     attr_memo_entry *entry = attr_memo_find(memo, op);
     bool is_known = entry && entry->list == op->attrs && entry->at >= out->nflushed;
     enum { usual_length_nbytes = 2 };
@@ -184,7 +184,7 @@ static void put_var_attr(buffer *out, const weft_attr *a) {
     wire_end(out, start);
 }
 
-static void put_var(buffer *out, const weft_var *v) {
+void pdmodel_put_var(buffer *out, const weft_var *v) {
     size_t start = wire_begin(out, BLOCK_VARS);
     wire_put_bytes(out, VAR_NAME, v->name->bytes, v->name->nbytes);
     put_type(out, v);
@@ -199,19 +199,22 @@ static void put_var(buffer *out, const weft_var *v) {
 
 /* --- blocks and the program --------------------------------------------------------------------------------------- */
 
-static void put_ops(buffer *out, const weft_block *b, attr_memo *memo) {
+/* taken: by place; NULL: all are. */
+static void put_ops(buffer *out, const weft_block *b, const bool *taken, attr_memo *memo) {
+    size_t at = 0;
     const weft_op *vars = op_after(b->first, AHEAD_VARS), *names = op_after(b->first, AHEAD_NAMES);
     FOR_EACH_OP(op, b) {
         op_ask_for_vars(vars);
         ask_for_names(names);
         vars = op_after(vars, 1), names = op_after(names, 1);
-        put_op(out, op, memo);
+        if (taken && !taken[at++]) continue;
+        pdmodel_put_op(out, op, memo);
         buffer_flush(out);
     }
 }
 
 /* Once, or twice where most of it was written before its length was known and that is not as long as was thought. */
-static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
+static void put_block(buffer *out, const weft_block *b, const pdmodel_parts *parts, attr_memo *memo) {
     enum { usual_op_nbytes = 256, usual_var_nbytes = 32 };
     size_t at, length_nbytes = wire_length_nbytes(b->nops * usual_op_nbytes + b->nvars * usual_var_nbytes);
     do {
@@ -220,10 +223,11 @@ static void put_block(buffer *out, const weft_block *b, attr_memo *memo) {
         wire_put_integer(out, BLOCK_IDX, b->idx);
         wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
         for (size_t i = 0; i < b->nvars; i++) {
-            put_var(out, block_var(b, i));
+            if (parts->vars && !parts->vars[i]) continue;
+            pdmodel_put_var(out, block_var(b, i));
             buffer_flush(out);
         }
-        put_ops(out, b, memo);
+        put_ops(out, b, parts->ops, memo);
         if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
         buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
     } while (!wire_end_flushed(out, at, PROGRAM_BLOCKS, &length_nbytes));
@@ -236,9 +240,15 @@ static void put_version(buffer *out, int64_t version) {
 }
 
 weft_status pdmodel_print(const weft_program *p, buffer *out) {
+    return pdmodel_print_parts(p, NULL, out);
+}
+
+weft_status pdmodel_print_parts(const weft_program *p, const pdmodel_parts *parts, buffer *out) {
+    static const pdmodel_parts all = {NULL, NULL};
     attr_memo *memo = base_alloc(out->allocator, sizeof *memo);
     if (!memo) return base_out_of_memory();
-    for (size_t i = 0; i < p->nblocks && !out->failed; i++) put_block(out, p->blocks[i], memo);
+    for (size_t i = 0; i < p->nblocks && !out->failed; i++)
+        put_block(out, p->blocks[i], parts ? &parts[i] : &all, memo);
     base_free(out->allocator, memo, sizeof *memo);
     if (p->has_version) put_version(out, p->version);
     if (p->has_op_version_map) put_text(out, PROGRAM_OP_VERSION_MAP, p->op_version_map);

@@ -85,16 +85,26 @@ class Programs(unittest.TestCase):
     def test_what_is_edited_is_a_patch(self):
         program = weft.Program.parse(RELU)
         edits = program.edits()
-        self.assertEqual(edits.ops(0), [(0, False), (1, False)])
+        self.assertEqual(edits.find().ops(0), [(0, False), (1, False)])
         relu, scale = program.ops
         scale.set_attr("scale", 3.0)
         program.block.insert("relu", {"X": [program.vars["y"]]}, {"Out": [program.block.add_var("w", "float32", [4, 8])]},
                              before=relu)
-        self.assertEqual(edits.ops(0), [(None, True), (0, False), (1, True)])
+        self.assertEqual(edits.find().ops(0), [(None, True), (0, False), (1, True)])
         self.assertFalse(edits.removes_vars(0))
-        edits.keep_edited()
-        self.assertEqual([op.type for op in program.ops], ["relu", "scale"])
-        self.assertEqual(sorted(program.vars), ["w", "y", "z"])
+        self.assertEqual(edits.runs(0), [(None, 1, True), (0, 1, False), (1, 1, True)])
+        patch = weft.Program.parse(edits.print(), "pdmodel")
+        self.assertEqual([op.type for op in patch.ops], ["relu", "scale"])
+        self.assertEqual(list(patch.vars), ["w"])
+
+    def test_ops_that_moved_or_went_are_edits(self):
+        program = weft.Program.parse(RELU)
+        edits = program.edits()
+        relu, scale = program.ops
+        scale.move_before(relu)
+        self.assertEqual(edits.find().ops(0), [(1, True), (0, False)])
+        scale.remove()
+        self.assertEqual(edits.find().runs(0), [(0, 1, False)])
 
     def test_vars_outlive_the_name_of_their_program(self):
         op = gpt().ops[0]

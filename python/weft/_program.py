@@ -204,52 +204,41 @@ class Block(_Borrowed):
         return f"<weft.Block: {len(self)} ops, {lib.weft_block_nvars(self._handle)} vars>"
 
 
-class Edits:
-    """What is edited in a program from now on. A host that has a copy of the program carries that over."""
+class Edits(Owned):
+    """What is edited in a program from now on. A host that has a copy of the program as a .pdmodel carries that over.
+    find() looks; the others tell of what it found last."""
+
+    _destroy = "weft_edits_destroy"
 
     def __init__(self, program):
         """Checks the structure."""
-        mark = ctypes.c_uint32()
-        call("weft_program_mark", program._handle, ctypes.byref(mark))
-        self._program, self._mark = program, mark.value
-        blocks = range(lib.weft_program_nblocks(program._handle))
-        self._ops = [{op: i for i, op in enumerate(_op_handles(program, b))} for b in blocks]
-        self._vars = [set(_var_handles(program, b)) for b in blocks]
+        self._own(create("weft_edits_begin", program._handle), program)
+
+    def find(self) -> "Edits":
+        """Compares the program with what it was; returns itself."""
+        call("weft_edits_find", self._handle)
+        return self
+
+    def runs(self, block: int) -> list:
+        """The ops of a block now, as runs: (old position or None, how many, whether they are edited). An edited op is a
+        run of its own; those of other runs stood one after another."""
+        source, nops, edited, found = ctypes.c_int64(), ctypes.c_size_t(), ctypes.c_bool(), []
+        for i in range(lib.weft_edits_nruns(self._handle, block)):
+            lib.weft_edits_run(self._handle, block, i, ctypes.byref(source), ctypes.byref(nops), ctypes.byref(edited))
+            found.append((source.value if source.value >= 0 else None, nops.value, edited.value))
+        return found
 
     def ops(self, block: int) -> list:
         """Of each op of the block now: (its old position or None, whether it is edited)."""
-        old, is_edited, mark = self._ops[block], lib.weft_op_is_edited, self._mark
-        return [(old.get(op), is_edited(op, mark)) for op in _op_handles(self._program, block)]
+        return [(source if source is None else source + k, edited)
+                for source, count, edited in self.runs(block) for k in range(count)]
 
     def removes_vars(self, block: int) -> bool:
-        return not self._vars[block].issubset(_var_handles(self._program, block))
+        return lib.weft_edits_removes_vars(self._handle, block)
 
-    def keep_edited(self) -> None:
-        """Takes out of the program what is not edited, but for vars that edited ops name: what is left is the patch."""
-        for block in range(lib.weft_program_nblocks(self._program._handle)):
-            for op in list(_op_handles(self._program, block)):
-                if not lib.weft_op_is_edited(op, self._mark):
-                    lib.weft_op_remove(op)
-        for block in range(lib.weft_program_nblocks(self._program._handle)):
-            for var in _var_handles(self._program, block):
-                if not lib.weft_var_is_edited(var, self._mark):
-                    status = lib.weft_var_remove(var)
-                    if status:
-                        lib.weft_status_free(status)  # an edited op names it
-
-
-def _op_handles(program, block):
-    following = lib.weft_op_next
-    op = lib.weft_block_first_op(lib.weft_program_block(program._handle, block))
-    while op:
-        yield op
-        op = following(op)
-
-
-def _var_handles(program, block):
-    handle = lib.weft_program_block(program._handle, block)
-    at = lib.weft_block_var_at
-    return [at(handle, i) for i in range(lib.weft_block_nvars(handle))]
+    def print(self) -> bytes:
+        """A .pdmodel of what is edited alone: its ops name other vars too."""
+        return take_bytes("weft_edits_print", self._handle)
 
 
 class Program(Owned):
@@ -307,11 +296,11 @@ class Program(Owned):
         """Checks the structure; raises InvalidProgram with every problem."""
         call("weft_program_verify", self._handle)
 
-    def run_passes(self, passes, *, set=None, prove=None, certify: bool = False):
+    def run_passes(self, passes, *, set=None, prove=None, certify: bool = False, rank: int = -1):
         """Runs passes over this program; returns their Report. See weft.run_passes."""
         from ._passes import run_passes
 
-        return run_passes(self, passes, set=set, prove=prove, certify=certify)
+        return run_passes(self, passes, set=set, prove=prove, certify=certify, rank=rank)
 
     @property
     def blocks(self) -> list:

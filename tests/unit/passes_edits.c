@@ -8,6 +8,7 @@
 #include "program/ir.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/must.h"
+#include "weft/edits.h"
 #include "weft/pass.h"
 
 #define CHEAPER "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies"
@@ -98,6 +99,101 @@ Test(passes_edits, serial_programs) {
     tally t = check_all("paddle{26,3}/*/serial.pdmodel*", "data_parallel: {ranks: 2}, " CHEAPER);
     cr_expect_gt(t.nprograms, 10);
     cr_expect_gt(t.nkept, t.nedited, "%zu ops kept, %zu edited", t.nkept, t.nedited);
+}
+
+static void expect_run(const weft_edits *edits, size_t index, int64_t source, size_t nops, bool is_edited) {
+    int64_t at;
+    size_t n;
+    bool edited;
+    weft_edits_run(edits, 0, index, &at, &n, &edited);
+    cr_expect(at == source && n == nops && edited == is_edited, "run %zu: %lld, %zu ops, edited %d", index,
+              (long long)at, n, edited);
+}
+
+/* A program of n ops that write x, and its edits. */
+static void begin_edits(weft_context **context, weft_program **program, size_t n, weft_op **op, weft_edits **edits) {
+    int64_t dims[] = {4};
+    weft_var *x;
+    must(weft_context_create(NULL, context));
+    must(weft_program_create(*context, program));
+    weft_block *block = weft_program_block(*program, 0);
+    must(weft_block_add_var(block, "x", WEFT_FP32, 1, dims, &x));
+    for (size_t i = 0; i < n; i++) {
+        must(weft_op_create(*program, "scale", &op[i]));
+        must(weft_op_add_input(op[i], "X", x));
+        must(weft_op_add_output(op[i], "Out", x));
+        must(weft_op_set_attr_float(op[i], "scale", 2.0));
+        weft_block_insert_before(block, NULL, op[i]);
+    }
+    must(weft_edits_begin(*program, edits));
+}
+
+static void end_edits(weft_context *context, weft_program *program, weft_edits *edits) {
+    weft_edits_destroy(edits);
+    weft_program_destroy(program);
+    weft_context_destroy(context);
+}
+
+/* Streams and what was set to what it was are no edits; ops that moved, changed or are new are. */
+Test(passes_edits, a_patch_has_what_a_pdmodel_holds) {
+    weft_context *context;
+    weft_program *program, *patch;
+    weft_op *op[5];
+    weft_edits *edits;
+    weft_var *y;
+    int64_t dims[] = {4};
+    char *bytes;
+    size_t nbytes;
+    begin_edits(&context, &program, 5, op, &edits);
+    must(weft_op_set_stream(op[0], "s"));
+    must(weft_op_set_attr_float(op[1], "scale", 3.0));
+    must(weft_op_set_attr_float(op[1], "scale", 2.0));
+    must(weft_edits_find(edits));
+    cr_expect_eq(weft_edits_nruns(edits, 0), 1);
+    expect_run(edits, 0, 0, 5, false);
+    weft_op_move_before(op[4], op[2]);
+    must(weft_op_set_attr_float(op[3], "scale", 3.0));
+    must(weft_block_add_var(weft_program_block(program, 0), "y", WEFT_FP32, 1, dims, &y));
+    must(weft_edits_find(edits));
+    cr_expect_eq(weft_edits_nruns(edits, 0), 4);
+    expect_run(edits, 0, 0, 2, false);
+    expect_run(edits, 1, 4, 1, true);
+    expect_run(edits, 2, 2, 1, false);
+    expect_run(edits, 3, 3, 1, true);
+    expect_run(edits, 4, -1, 0, false);
+    cr_expect_not(weft_edits_removes_vars(edits, 0));
+    must(weft_edits_print(edits, &bytes, &nbytes));
+    must(weft_program_parse(context, WEFT_FORM_PDMODEL, bytes, nbytes, NULL, 0, "patch", &patch));
+    cr_expect_eq(weft_program_nops(patch), 2);
+    cr_expect_eq(weft_block_nvars(weft_program_block(patch, 0)), 1);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_program_destroy(patch);
+    end_edits(context, program, edits);
+}
+
+Test(passes_edits, what_went_is_found) {
+    weft_context *context;
+    weft_program *program;
+    weft_op *op[3];
+    weft_edits *edits;
+    char *bytes;
+    size_t nbytes;
+    begin_edits(&context, &program, 3, op, &edits);
+    weft_status status = weft_edits_print(edits, &bytes, &nbytes);
+    cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
+    weft_status_free(status);
+    weft_var *x = weft_block_find_var(weft_program_block(program, 0), "x");
+    weft_op_remove(op[1]);
+    must(weft_edits_find(edits));
+    cr_expect_eq(weft_edits_nruns(edits, 0), 2);
+    expect_run(edits, 1, 2, 1, false);
+    weft_op_remove(op[0]);
+    weft_op_remove(op[2]);
+    must(weft_var_remove(x));
+    must(weft_edits_find(edits));
+    cr_expect_eq(weft_edits_nruns(edits, 0), 0);
+    cr_expect(weft_edits_removes_vars(edits, 0));
+    end_edits(context, program, edits);
 }
 
 Test(passes_edits, a_mark_is_not_given_of_a_broken_program) {

@@ -73,22 +73,25 @@ def _copy_op(program, block, made, at, old):
     return framework.Operator(block, fresh)
 
 
-def _replace_ops(program, block, edits, made):
-    """Carries edits over to a live block: `made` has the edited ops in order. New ops by the old one that each was, or
-    None."""
-    before, after, reached, next_made = list(block.ops), [], 0, 0
-    for source, is_edited in edits:
-        old = before[source] if source is not None else None
+def _replace_ops(program, block, runs, made):
+    """Carries edits over to a live block: `made` has the edited ops in order, `runs` are Edits.runs. Returns the ops, and
+    of each the old one that it was, or None."""
+    before, after, was, reached, next_made = block.ops, [], [], 0, 0
+    for source, count, is_edited in runs:
         if is_edited:
-            op = _copy_op(program, block, made.op(next_made), len(after), old)
+            was.append(before[source] if source is not None else None)
+            after.append(_copy_op(program, block, made.op(next_made), len(after), was[-1]))
             next_made += 1
-        else:  # those between the last one that stayed and this one went or moved
+            continue
+        if source > reached:  # those between the last one that stayed and this one went or moved
             block.desc._remove_op(len(after), len(after) + source - reached)
-            op, reached = old, source + 1
-        after.append((op, old))
-    block.desc._remove_op(len(after), len(after) + len(before) - reached)
-    block.ops = [op for op, _ in after]
-    return after
+        after += before[source : source + count]
+        was += before[source : source + count]
+        reached = source + count
+    if len(before) > reached:
+        block.desc._remove_op(len(after), len(after) + len(before) - reached)
+    block.ops = after
+    return after, was
 
 
 def _remove_vars(block, kept):
@@ -99,23 +102,19 @@ def _remove_vars(block, kept):
 
 
 def replace(program, todo, edits, dist_context=None):
-    """Makes the live `program` what Weft's `todo` is; `edits` were begun when it was read. Takes `todo` apart."""
+    """Makes the live `program` what Weft's `todo` is; `edits` were begun when it was read."""
     blocks = todo.blocks
     if len(blocks) != program.num_blocks:
         raise _errors.Unsupported(f"the passes made {len(blocks)} blocks of {program.num_blocks}", "weft.paddle")
-    ops = [edits.ops(i) for i in range(len(blocks))]
-    names = [set(b.vars) if edits.removes_vars(i) else None for i, b in enumerate(blocks)]
-    sidecar = todo.sidecar() if dist_context is not None else None
-    edits.keep_edited()
-    made = core.ProgramDesc(todo.print("pdmodel"))
+    made = core.ProgramDesc(edits.find().print())
     for index in range(len(blocks)):
         live = program.block(index)
         for var in made.block(index).all_vars():
             _copy_var(live, var)
-        after = _replace_ops(program, live, ops[index], made.block(index))
-        if names[index] is not None:
-            _remove_vars(live, names[index])
+        after, was = _replace_ops(program, live, edits.runs(index), made.block(index))
+        if edits.removes_vars(index):
+            _remove_vars(live, set(blocks[index].vars))
         if dist_context is not None:
             from ._sidecar import keep_dist_ops
 
-            keep_dist_ops(dist_context, sidecar, index, after)
+            keep_dist_ops(dist_context, todo.sidecar(), index, list(zip(after, was)))
