@@ -1,4 +1,4 @@
-"""Trains a small model with Paddle for a few steps and prints its losses: `paddle_train.py serial|engine|fleet MODEL`.
+"""Trains a small model with Paddle for a few steps and prints its losses: `paddle_train.py serial|engine|engine_own|fleet MODEL`.
 
 As many processes as PADDLE_TRAINERS_NUM says run it, each with its own PADDLE_TRAINER_ID. The scripts are those of
 any user; the two lines about weft are the difference.
@@ -7,6 +7,7 @@ any user; the two lines about weft are the difference.
 import json
 import os
 import sys
+import time
 
 import numpy as np
 import paddle
@@ -15,6 +16,7 @@ from paddle.distributed.fleet import auto
 from paddle_models import Split, make
 
 STEPS, BATCH = 5, 8
+pass_seconds = []  # of the Engine's data-parallel optimization
 RANKS = int(os.environ.get("PADDLE_TRAINERS_NUM", 1))
 RANK = int(os.environ.get("PADDLE_TRAINER_ID", 0))
 
@@ -50,10 +52,40 @@ def serial(name):
     return losses, None
 
 
+def timed(kind, seconds, before=lambda: None):
+    """Writes down how long a pass of Paddle's registry computes."""
+    apply = kind._apply_single_impl
+
+    def apply_timed(self, *args):
+        before()
+        begun = time.process_time()
+        apply(self, *args)
+        seconds.append(time.process_time() - begun)
+
+    kind._apply_single_impl = apply_timed
+
+
+def engine_own(name):
+    """The same script with Paddle's own pass, as far as that gets."""
+    import weft.paddle._cpu
+    from paddle.distributed.passes import pass_base
+
+    weft.paddle._cpu.install()  # the Engine refuses a CPU
+    own = pass_base.PassBase._REGISTERED_PASSES["auto_parallel_data_parallel_optimization"]
+    timed(own, pass_seconds, lambda: paddle.set_flags({"FLAGS_new_executor_sequential_run": False}))  # it crashes with it
+    return train(name)
+
+
 def engine(name):
     import weft.paddle
+    import weft.paddle._install
 
     weft.paddle.install()
+    timed(weft.paddle._install.WeftDataParallelOptimization, pass_seconds)
+    return train(name)
+
+
+def train(name):
     model, x, y = make(name, BATCH)
     model = Split(model, auto.ProcessMesh(list(range(RANKS)), dim_names=["dp"]))
     strategy = auto.Strategy()
@@ -91,4 +123,4 @@ if __name__ == "__main__":
     losses, program = globals()[sys.argv[1]](sys.argv[2])
     types = [op.type for op in program.global_block().ops] if program is not None else []
     print("RESULT", json.dumps({"rank": RANK, "losses": losses, "reduces": sum(t in ("c_allreduce_sum", "all_reduce") for t in types),
-                                "buckets": types.count("coalesce_tensor")}))
+                                "buckets": types.count("coalesce_tensor"), "pass_ms": 1e3 * sum(pass_seconds)}))

@@ -1,27 +1,55 @@
 #!/bin/sh
 # Runs the tests of weft.paddle and weft.torch with the real frameworks, each in an environment of its own.
-# usage: run.sh FOLDER [paddle|torch]    environments are kept below FOLDER
+# usage: run.sh FOLDER [paddle|torch]    environments are made below FOLDER, and kept
 # $PACKAGE: the staged package (`make python`); $FRAMEWORKS_PYTHON: an interpreter that the frameworks have wheels for.
+# What cannot be installed is skipped, and said so. Fails if a test fails, or if nothing could be run.
 set -u
 export FLAGS_enable_pir_api=0 FLAGS_enable_pir_in_executor=0 # Paddle 3: programs of the legacy form, run as such
 folder=$1 only=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 python=${FRAMEWORKS_PYTHON:-python3}
-broken=0
-check() { # NAME REQUIREMENT...
-    name=$1 wanted=$2
-    shift
+summary='' failed=0 ran=0
+mkdir -p "$folder"
+
+say() { # LINE
+    summary="$summary
+$1"
+}
+
+version_fits() { # LEAST MOST: versions of Python 3 that the framework has wheels for
+    "$python" -c "import sys; sys.exit(not (3, $1) <= sys.version_info[:2] <= (3, $2))"
+}
+
+check() { # NAME LEAST MOST REQUIREMENT...
+    name=$1 least=$2 most=$3 wanted=$4
+    shift 3
     [ -z "$only" ] || [ "$only" = "$name" ] || return 0
-    [ -f "$here/test_$name.py" ] || return 0
+    if ! version_fits "$least" "$most"; then
+        say "skipped  $wanted: it has wheels for Python 3.$least to 3.$most, and $python is $("$python" -V 2>&1): set FRAMEWORKS_PYTHON"
+        return
+    fi
     home=$folder/$name-${wanted##*=}
     if [ ! -f "$home/made" ]; then
-        "$python" -m venv "$home" && "$home/bin/pip" install --quiet "$@" && touch "$home/made" || { broken=1; return; }
+        echo "$wanted: installing it into $home"
+        if ! { "$python" -m venv "$home" && "$home/bin/pip" install --quiet "$@"; } >"$home.log" 2>&1; then
+            say "skipped  $wanted: it cannot be installed ($home.log): $(tail -n 1 "$home.log")"
+            return
+        fi
+        touch "$home/made"
     fi
     echo "$name: $*"
-    PYTHONPATH=$PACKAGE GLOG_minloglevel=1 "$home/bin/python" -m unittest "$here/test_$name.py" || broken=1
+    ran=$((ran + 1))
+    if PYTHONPATH=$PACKAGE GLOG_minloglevel=1 "$home/bin/python" -m unittest "$here/test_$name"*.py; then
+        say "passed   $wanted"
+    else
+        failed=$((failed + 1))
+        say "FAILED   $wanted"
+    fi
 }
-check paddle paddlepaddle==2.6.2 'numpy<2' 'protobuf<5' setuptools
-check paddle paddlepaddle==3.3.1 'numpy<2' setuptools
-check torch torch==2.7.1 numpy setuptools
-check torch torch==2.15.0 numpy setuptools
-exit $broken
+
+check paddle 8 12 paddlepaddle==2.6.2 'numpy<2' 'protobuf<5' setuptools
+check paddle 9 13 paddlepaddle==3.3.1 'numpy<2' setuptools
+check torch 9 13 torch==2.7.1 numpy setuptools
+check torch 10 14 torch==2.15.0 numpy setuptools
+echo "check-frameworks:$summary"
+[ "$failed" = 0 ] && [ "$ran" -gt 0 ]

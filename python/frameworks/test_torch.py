@@ -1,7 +1,9 @@
 """weft.torch with the real PyTorch (make check-frameworks)."""
 
+import concurrent.futures
 import json
 import os
+import queue
 import subprocess
 import sys
 import time
@@ -89,7 +91,7 @@ class Graphs(unittest.TestCase):
 
         module, values = traced(), []
 
-        def fail_at_second(node):
+        def fail_at_second(node, _mode):
             values.append(node)
             if len(values) > 1:
                 raise RuntimeError("no value")
@@ -133,13 +135,115 @@ class Graphs(unittest.TestCase):
             weft.torch.export(torch.fx.symbolic_trace(lambda x: torch.relu(x)))
 
     def test_it_takes_little_time(self):
-        module = traced(layers=250)
+        weft.torch.optimize(traced(), groups=GROUPS)
+        module = traced(layers=154)
         count = len(module.graph.nodes)
         started = time.process_time()
-        weft.torch.optimize(module, groups=GROUPS)
+        weft.torch.optimize(module.graph, groups=GROUPS)  # as a pass of torch.compile gets it
         took = time.process_time() - started
-        print(f"\noptimize: {count} nodes there and back in {took * 1e3:.0f} ms", file=sys.stderr)
-        self.assertLess(took, 10)
+        started = time.process_time()
+        module.recompile()
+        torchs = time.process_time() - started
+        print(f"\noptimize: {count} nodes there and back in {took * 1e3:.0f} ms; torch's recompile() {torchs * 1e3:.0f} ms", file=sys.stderr)
+        self.assertLess(took, 5 * torchs + 0.2)
+
+
+def gathered_product(shape=(4, 6), dim=0):
+    """torch's pattern of an all-gather and two products, as a graph."""
+
+    def step(x, w, v):
+        whole = c10d.wait_tensor.default(c10d.all_gather_into_tensor.default(x, 2, "0"))
+        if dim:
+            whole = torch.cat(torch.split(whole, shape[0]), dim)
+        return whole @ w, whole @ v
+
+    return make_fx(step, tracing_mode="fake")(torch.randn(shape), torch.randn(6, 3), torch.randn(6, 5))
+
+
+def scattered_product(reduce="sum", shape=(8, 6)):
+    def step(x, w):
+        return c10d.wait_tensor.default(c10d.reduce_scatter_tensor.default(x @ w, reduce, 2, "0"))
+
+    return make_fx(step, tracing_mode="fake")(torch.randn(shape), torch.randn(6, 3))
+
+
+class Together:
+    """Two ranks in threads, whose messages lie in queues."""
+
+    def __init__(self):
+        self.queues = {(a, b): queue.Queue() for a in range(2) for b in range(2)}
+
+    def run(self, rank, module, x, weights):
+        def exchange(value, received, sent, _group):
+            for peer, part in enumerate(value.split(sent)):
+                self.queues[rank, peer].put(part)
+            parts = [self.queues[peer, rank].get(timeout=60) for peer in range(2)]
+            assert [len(part) for part in parts] == received
+            return torch.cat(parts)
+
+        own = {c10d.all_to_all_single.default: exchange, c10d.wait_tensor.default: lambda value: value}
+
+        class Rank(torch.fx.Interpreter):
+            def call_function(self, target, args, kwargs):
+                return super().call_function(own.get(target, target), args, kwargs)
+
+        return Rank(module).run(x, *weights)
+
+
+class Chunks(unittest.TestCase):
+    """Patterns of torch's own tests of micro pipelines, on a device that its fused ops have no kernel for."""
+
+    PASSES = [("micro_pipeline_tp", {"form": "fused", "guard": "off"})]
+
+    def check(self, make, shape, expected):
+        """expected: what all ranks get, of their inputs."""
+        ranks = []
+        for rank in range(2):
+            module = make()
+            weft.torch.optimize(module, self.PASSES, groups=GROUPS, rank=rank)
+            self.assertEqual({t for t in targets(module.graph) if "c10d" in t},
+                             {"_c10d_functional.all_to_all_single.default", "_c10d_functional.wait_tensor.default"})
+            module.graph.lint()
+            ranks.append(module)
+        self.assertTrue(weft.torch.verify(ranks, GROUPS).safe)
+        torch.manual_seed(0)
+        ins, weights = [torch.randn(shape) for _ in range(2)], [torch.randn(6, 3), torch.randn(6, 5)]
+        weights = weights[: len([n for n in ranks[0].graph.nodes if n.op == "placeholder"]) - 1]
+        together = Together()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda r: together.run(r, ranks[r], ins[r], weights), range(2)))
+        for mine, wanted in zip(found, expected(ins, weights)):
+            for a, b in zip(mine if isinstance(mine, tuple) else (mine,), wanted):
+                torch.testing.assert_close(a, b)
+
+    def test_gather_and_products(self):
+        for shape, dim in (((4, 6), 0), ((4, 2, 6), 0), ((4, 2, 6), 1)):
+            self.check(lambda: gathered_product(shape, dim), shape,
+                       lambda ins, weights: [[torch.cat(ins, dim) @ w for w in weights]] * 2)
+
+    def test_product_and_scatter(self):
+        for reduce, share in (("sum", 1), ("avg", 2)):
+            self.check(lambda: scattered_product(reduce), (8, 6),
+                       lambda ins, weights: [[part] for part in (sum(x @ weights[0] for x in ins) / share).chunk(2)])
+
+    def test_what_is_no_sum_stays(self):
+        module = scattered_product("max")
+        before = str(module.graph)
+        report = weft.torch.optimize(module, self.PASSES, groups=GROUPS, rank=0)
+        self.assertEqual(str(module.graph), before)
+        self.assertEqual(report[0].left[0].reason, "scale")
+
+
+class Versions(unittest.TestCase):
+    def test_an_old_or_too_new_torch_is_refused_with_what_to_do(self):
+        from unittest import mock
+
+        for version in ("2.0.1+cpu", "3.0.0"):
+            module = traced()
+            before = str(module.graph)
+            with mock.patch.object(torch, "__version__", version), self.assertRaisesRegex(weft.Unsupported, "pip install 'torch>=2.7"):
+                weft.torch.optimize(module, groups=GROUPS)
+            self.assertEqual(str(module.graph), before)
 
 
 class Scripts(unittest.TestCase):
@@ -147,7 +251,7 @@ class Scripts(unittest.TestCase):
 
     def ranks(self, how, count=2):
         done = subprocess.run([sys.executable, os.path.join(HERE, "torch_train.py"), how, str(count)], capture_output=True,
-                              text=True, timeout=500)
+                              text=True, timeout=900)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))[7:])
         self.assertEqual(len(found), count)
@@ -160,6 +264,25 @@ class Scripts(unittest.TestCase):
             self.assertTrue(rank["equal"], rank)
             self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 8})
 
+    def test_tensor_parallel_gpt_block(self):
+        """Losses and gradients to the same bits as without Weft, which makes one of the three reduces of q, k and v."""
+        for count in (2, 4):
+            for rank in self.ranks("gpt", count):
+                self.assertTrue(rank["equal"], rank)
+                self.assertEqual(rank["counts"], {"all_reduce": 3, "all_reduce_coalesced": 1, "wait_tensor": 6})
+
+    def test_products_in_chunks(self):
+        """What gathers and scatters became messages of rows."""
+        for count in (2, 4):
+            for rank in self.ranks("micro", count):
+                self.assertLess(rank["worst"], 1e-6)
+                self.assertEqual(set(rank["counts"]), {"all_to_all_single", "wait_tensor"}, rank)
+
+    def test_a_model_that_weft_parts(self):
+        for rank in self.ranks("spmd"):
+            self.assertLess(rank["worst"], 1e-6)
+            self.assertEqual(rank["counts"], {"all_reduce": 1, "wait_tensor": 1})
+
     def test_tensor_parallel(self):
         for rank in self.ranks("tp"):
             self.assertLess(rank["worst"], 1e-6)
@@ -167,12 +290,20 @@ class Scripts(unittest.TestCase):
 
 
 class Tutorial(unittest.TestCase):
-    def test_mlp_on_two_processes(self):
-        done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", "torch_ddp.py")], capture_output=True,
-                              text=True, timeout=500)
+    def run_example(self, name):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", name)], capture_output=True, text=True, timeout=900)
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
-        self.assertIn("gradients bucketed: 6", done.stdout)
-        self.assertIn("the same to the bit with Weft", done.stdout)
+        return done.stdout
+
+    def test_mlp_on_two_processes(self):
+        out = self.run_example("torch_ddp.py")
+        self.assertIn("gradients bucketed: 6", out)
+        self.assertIn("the same to the bit with Weft", out)
+
+    def test_tensor_parallel_mlp_on_two_processes(self):
+        out = self.run_example("torch_tp.py")
+        self.assertEqual(out.count("pairs: 2"), 2)  # forward and backward
+        self.assertIn("losses of 2 processes in chunks are those of one process", out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|tp RANKS     each process is started by this script
+    torch_train.py ddp|tp|micro|gpt|spmd RANKS     each process is started by this script
 """
 
 import json
@@ -11,8 +11,9 @@ import sys
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard
-from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
+                                               parallelize_module)
 
 import weft.torch
 
@@ -71,7 +72,12 @@ def ddp(rank, ranks):
     return expected, *graphs_of(compiled)
 
 
-def tp(rank, ranks):
+def local(t, placed, rank, ranks):
+    """A rank's part of a whole tensor."""
+    return t.chunk(ranks, placed)[rank] if placed is not None else t
+
+
+def tp(rank, ranks, passes=None, bias=True):
     """An MLP of DTensors: columns of the first weight, rows of the second, activations split over rows outside."""
     mesh = init_device_mesh("cpu", (ranks,))
     torch.manual_seed(0)
@@ -79,16 +85,13 @@ def tp(rank, ranks):
 
     def make():
         torch.manual_seed(1)
-        return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 16))
-
-    def local(t, placed):
-        return t.chunk(ranks, placed)[rank] if placed is not None else t
+        return torch.nn.Sequential(torch.nn.Linear(16, 32, bias), torch.nn.ReLU(), torch.nn.Linear(32, 16, bias))
 
     def compiled():
         model = parallelize_module(make(), mesh, {"0": ColwiseParallel(input_layouts=Shard(0)),
                                                   "2": RowwiseParallel(output_layouts=Shard(0))})
-        call = torch.compile(model, backend=weft.torch.backend, fullgraph=True)
-        out = call(local(x, 0))
+        call = torch.compile(model, backend=weft.torch.backend, fullgraph=True, options={"passes": passes})
+        out = call(local(x, 0, rank, ranks))
         out.square().sum().backward()
         return [out.detach()] + [p.grad.to_local() for p in model.parameters()]
 
@@ -96,8 +99,100 @@ def tp(rank, ranks):
     out = model(x)
     out.square().sum().backward()
     grads = [p.grad for p in model.parameters()]
-    expected = [local(out.detach(), 0)] + [local(g, d) for g, d in zip(grads, (0, 0, 1, None))]
+    placed = (0, 0, 1, None) if bias else (0, 1)
+    expected = [local(out.detach(), 0, rank, ranks)] + [local(g, d, rank, ranks) for g, d in zip(grads, placed)]
     return expected, *graphs_of(compiled)
+
+
+def micro(rank, ranks):
+    """The same MLP in chunks: products while rows are sent."""
+    return tp(rank, ranks, [("micro_pipeline_tp", {"form": "fused", "guard": "off"})], bias=False)
+
+
+class Block(torch.nn.Module):
+    """Causal attention and a feed-forward layer, as many heads as there are columns of the weights at hand."""
+
+    def __init__(self, width=16, head=4):
+        super().__init__()
+        self.head = head
+        self.norm1, self.norm2 = torch.nn.LayerNorm(width), torch.nn.LayerNorm(width)
+        self.q, self.k, self.v, self.out = (torch.nn.Linear(width, width) for _ in range(4))
+        self.up, self.down = torch.nn.Linear(width, 4 * width), torch.nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        h = self.norm1(x)
+        q, k, v = (t.unflatten(-1, (-1, self.head)).transpose(1, 2) for t in (self.q(h), self.k(h), self.v(h)))
+        scores = q @ k.transpose(-2, -1) * self.head**-0.5
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+        h = (scores.masked_fill(later, -1e4).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        x = x + self.out(h)
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm2(x))))
+
+
+def gpt(rank, ranks):
+    """A block of a GPT, DTensor tensor parallel: heads and columns on different ranks."""
+    mesh = init_device_mesh("cpu", (ranks,))
+    torch.manual_seed(0)
+    x = torch.randn(2, 8, 16)
+
+    def make():
+        torch.manual_seed(1)
+        return Block()
+
+    plan = {**dict.fromkeys(("q", "k", "v", "up"), ColwiseParallel()), **dict.fromkeys(("out", "down"), RowwiseParallel())}
+    columns = {f"{n}.{p}": 0 for n in ("q", "k", "v", "up") for p in ("weight", "bias")}
+    placed = {**columns, "out.weight": 1, "down.weight": 1}
+
+    def compiled(backend="aot_eager"):
+        model = parallelize_module(make(), mesh, plan)
+        torch._dynamo.reset()
+        loss = torch.compile(model, backend=backend, fullgraph=True)(x).square().mean()
+        loss.backward()
+        grads = [p.grad.to_local() if hasattr(p.grad, "to_local") else p.grad for p in model.parameters()]
+        return [loss.detach()] + grads
+
+    model = make()
+    loss = model(x).square().mean()
+    loss.backward()
+    whole = [loss.detach()] + [local(p.grad, placed.get(n), rank, ranks) for n, p in model.named_parameters()]
+    without = compiled()
+    found, counts = graphs_of(lambda: compiled(weft.torch.backend))
+    assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(whole, without))
+    return without, found, counts
+
+
+def spmd(rank, ranks):
+    """A serial MLP that Weft parts itself: three steps of training, and the whole parameters then."""
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 16), torch.randn(8, 4)
+
+    def make():
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
+        return model, torch.optim.Adam(model.parameters(), 0.01)
+
+    def loss_of(model, x, y):
+        return (model(x) - y).square().mean()
+
+    model, optimizer = make()
+    expected = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = loss_of(model, x, y)
+        loss.backward()
+        optimizer.step()
+        expected.append(loss.detach())
+    expected += [p.detach() for p in model.parameters()]
+
+    model, optimizer = make()
+    placements = {"0.weight": "S(0)", "2.weight": "S(1)"}
+    step, found = weft.torch.shard(model, loss_of, (x, y), placements), []
+    assert step.placements == {"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}, str(step)
+    for _ in range(3):
+        found.append(step(x, y))
+        optimizer.step()
+    names = [str(n.target).split(".")[1] for n in step.graph_module.graph.nodes if "c10d" in str(n.target)]
+    return expected, found + list(step.whole_parameters().values()), {name: names.count(name) for name in names}
 
 
 def main(rank, how, ranks, port, queue):

@@ -118,13 +118,13 @@ def preset(name: str) -> str:
     return path
 
 
-def run_passes(program: Program, passes, *, set=None, prove=None, certify: bool = False) -> Report:
+def run_passes(program: Program, passes, *, set=None, prove=None, certify: bool = False, rank: int = -1) -> Report:
     """Runs passes over a program, in place.
 
     passes: a list of names, (name, options), {name: options} and Python passes; or YAML text, the short form
     "a, b: {k: v}", or the name of a .yaml file (weft.preset gives those that come with Weft).
     set: overrides, {"PASS.KEY": value}. prove: "off", "report" or "require". certify: write claims down for
-    Report.certificate.
+    Report.certificate. rank: where a pass tells ranks apart (spmd_expand), the one whose program it becomes.
 
     Raises Refused where a pass declines: passes before it stay applied, and the exception's `report` tells of them.
     """
@@ -139,7 +139,7 @@ def run_passes(program: Program, passes, *, set=None, prove=None, certify: bool 
         lib.weft_pass_list_set_certify(todo._handle, True)
     _Running.error = None
     try:
-        call("weft_pass_list_run", todo._handle, program._handle, ctypes.byref(report))
+        call("weft_pass_list_run_rank", todo._handle, program._handle, rank, ctypes.byref(report))
     except _errors.Error as error:
         error.report = Report(report) if report else None
         raised, _Running.error = _Running.error, None

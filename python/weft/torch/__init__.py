@@ -14,10 +14,13 @@ import logging
 from .._program import Program
 from .._proof import verify as _verify
 from ._explain import Explanation
-from ._export import document_of
-from ._splice import replace
+from . import _chunks
+from ._export import Document, is_collective, refuse_foreign
+from ._shard import Sharded, shard
+from ._splice import replace, without_kernel
 
-__all__ = ["PASSES", "Explanation", "PostGradPass", "backend", "explain", "export", "install", "optimize", "read", "uninstall", "verify"]
+__all__ = ["PASSES", "Explanation", "PostGradPass", "Sharded", "backend", "explain", "export", "install", "optimize", "read",
+           "shard", "uninstall", "verify"]
 
 PASSES = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
 log = logging.getLogger("weft")
@@ -25,13 +28,13 @@ log = logging.getLogger("weft")
 
 def _graph_of(traced):
     """The torch.fx.Graph of a Graph, a GraphModule or an ExportedProgram."""
+    refuse_foreign()
     return getattr(traced, "graph", None) or traced
 
 
 def export(traced, groups=None) -> str:
     """The graph as .fx.json text. groups: {name: ranks} where the process groups are not there to be asked."""
-    document, _ = document_of(_graph_of(traced), groups)
-    return document
+    return Document(_graph_of(traced), groups).text
 
 
 def read(traced, groups=None) -> Program:
@@ -39,19 +42,27 @@ def read(traced, groups=None) -> Program:
     return Program.parse(export(traced, groups), "fx", place="torch.fx.Graph")
 
 
-def optimize(traced, passes=None, *, groups=None, set=None, prove=None):
+def optimize(traced, passes=None, *, groups=None, rank=None, set=None, prove=None):
     """Runs passes over a traced graph and puts the result in its place; returns the Report.
 
     Nodes that stay keep their identity and metadata; new ones get metadata by running them on fake tensors. The graph
     holds only ops that torch knows, and passes graph.lint(). If a pass refuses, the graph is as it was.
+
+    What ("micro_pipeline_tp", {"form": "fused"}) takes becomes torch's fused op, or where torch has no kernel of that for
+    the device, chunks of this rank. rank: None: as torch.distributed says.
     """
     graph = _graph_of(traced)
-    before, opaque = document_of(graph, groups)
-    program = Program.parse(before, "fx", place="torch.fx.Graph")
+    document = Document(graph, groups)
+    program = Program.parse(document.text, "fx", place="torch.fx.Graph")
     report = program.run_passes(PASSES if passes is None else passes, set=set, prove=prove)
-    replace(graph, json.loads(before), json.loads(program.print("fx")), opaque)
-    if graph.owning_module is not None and hasattr(graph.owning_module, "recompile"):
-        graph.owning_module.recompile()
+    after = document.read(program.print("fx").decode())
+    missing = without_kernel(graph, {row["target"] for row in _chunks.fused(after)})
+    if missing:
+        _chunks.in_chunks(after, document.groups, missing[1], rank)
+    replace(graph, document, after)
+    module = getattr(traced, "graph_module", traced)
+    if hasattr(module, "recompile"):  # a Graph's owner does so itself
+        module.recompile()
     return report
 
 
@@ -88,6 +99,7 @@ def PostGradPass(passes=None, strict: bool = False):
     strict: a graph that Weft refuses raises; else it stays as it is and the logger "weft" says why. `reports` has what
     was done.
     """
+    refuse_foreign()
     todo = PASSES if passes is None else passes
 
     class Pass(_base()):
@@ -95,7 +107,7 @@ def PostGradPass(passes=None, strict: bool = False):
             self.reports = []
 
         def __call__(self, graph):
-            if not any("_c10d_functional" in str(n.target) for n in graph.nodes if n.op == "call_function"):
+            if not any(map(is_collective, graph.nodes)):
                 return
             try:
                 self.reports.append(optimize(graph, todo))
@@ -113,13 +125,16 @@ def PostGradPass(passes=None, strict: bool = False):
     return Pass()
 
 
-def backend(module, inputs):
+def backend(module, inputs, options=None):
     """torch.compile(model, backend=weft.torch.backend): forward and backward graphs with Weft's passes, run by torch's
-    own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise."""
+    own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise.
+
+    torch.compile(.., options={"passes": [..]}) takes other passes than PASSES.
+    """
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
-    run_passes = PostGradPass(strict=True)
+    run_passes = PostGradPass((options or {}).get("passes"), strict=True)
 
     def compile_graph(traced, _inputs):
         run_passes(traced.graph)

@@ -9,11 +9,20 @@ import torch
 from .. import _errors
 
 
-as_text = functools.partial(json.dumps, separators=(",", ":"))
+KNOWN = ((2, 7), (2, 99))
+as_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def refuse(node, what):
     raise _errors.Unsupported(f"node {node.name} ({node.target}): {what}", "torch.fx.Graph")
+
+
+def refuse_foreign():
+    """Raises where this PyTorch is none that Weft can work with."""
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2] if part.isdigit())
+    if version and not KNOWN[0] <= version <= KNOWN[1]:
+        raise _errors.Unsupported(f"PyTorch {torch.__version__}: expected 2.7 or newer, of 2: pip install 'torch>=2.7,<3'",
+                                  "weft.torch")
 
 
 class Opaque:
@@ -92,27 +101,44 @@ def _one_type(node, value):
     return list(value.shape), str(value.dtype).replace("torch.", "")
 
 
+@functools.lru_cache(maxsize=None)
+def _facts(op):
+    """An op's name, and the first argument that its schema says it writes and its name does not; None: none."""
+    name = str(op)
+    written = [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    # Weft takes a name that ends in _ to write its arguments; anything else that writes would be moved about wrongly.
+    return name, written[0] if written and not name.split(".")[-2].endswith("_") else None
+
+
 def _target(node):
     """The op's name, after a look at what its schema says of mutation."""
     if node.target is operator.getitem:
         return "getitem"
     if not isinstance(node.target, torch._ops.OpOverload):
         refuse(node, "only calls of torch ops can be read")
-    schema, name = node.target._schema, str(node.target)
-    written = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    # Weft takes a name that ends in _ to write its arguments; anything else that writes would be moved about wrongly.
-    if written and not name.split(".")[-2].endswith("_"):
-        refuse(node, f"it writes its argument {written[0]}, which Weft does not model")
+    name, written = _facts(node.target)
+    if written:
+        refuse(node, f"it writes its argument {written}, which Weft does not model")
     return name
+
+
+def is_collective(node):
+    """Whether a node is a collective of a group."""
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return node.target.namespace == "_c10d_functional" and "wait_tensor" not in _facts(node.target)[0]
+
+
+def group_of(node):
+    """The name of the group that a collective is of."""
+    return node.kwargs.get("group_name", node.args[-1] if node.args else None)
 
 
 def _groups(graph, given):
     """Process groups that the graph names, in order of first use."""
     found = {}
     for node in graph.nodes:
-        if node.op != "call_function" or "_c10d_functional" not in str(node.target) or "wait_tensor" in str(node.target):
-            continue
-        name = node.kwargs.get("group_name", node.args[-1] if node.args else None)
+        name = group_of(node) if is_collective(node) else None
         if not isinstance(name, str) or name in found:
             continue
         if given is not None:
@@ -124,27 +150,46 @@ def _groups(graph, given):
     return {name: {"size": len(ranks), "ranks": ranks} for name, ranks in found.items()}
 
 
-def document_of(graph, groups=None):
-    """(.fx.json text, what it has no word for)."""
-    opaque, inputs, constants, nodes, outputs = Opaque(), [], [], [], []
-    for node in graph.nodes:
-        if node.op == "output":
-            outputs = [encode(v, opaque) for v in leaves(node.args[0])]
-            continue
-        shape, dtype = _type(node)
-        if node.op == "placeholder":
-            inputs.append({"name": node.name, "shape": shape, "dtype": dtype, "role": "data"})
-        elif node.op == "get_attr":
-            constants.append({"name": node.name, "shape": shape, "dtype": dtype})
-        elif node.op == "call_function":
-            nodes.append({"name": node.name, "op": "call", "target": _target(node),
-                          "args": [encode(a, opaque) for a in node.args],
-                          "kwargs": {k: encode(v, opaque) for k, v in node.kwargs.items()},
-                          "shape": shape, "dtype": dtype})
-        else:
-            refuse(node, f"a node of kind {node.op} cannot be read")
-    parts = {"inputs": inputs, "constants": constants, "nodes": nodes, "outputs": outputs}
-    lines = ['"schema": "fx.json/1"', f'"groups": {as_text(_groups(graph, groups))}']
-    for key, rows in parts.items():
-        lines.append(f'"{key}": [' + ("\n" + ",\n".join(as_text(r) for r in rows) + "\n" if rows else "") + "]")
-    return "{\n" + ",\n".join(lines) + "\n}\n", opaque
+class Document:
+    """A graph as .fx.json: its `text`, the `rows` of its nodes, what the form has no word for (`opaque`).
+
+    groups: {name: ranks} where the process groups are not there to be asked. more: other members of the document.
+    """
+
+    def __init__(self, graph, groups=None, more=None):
+        self.opaque, self.groups = Opaque(), dict(groups or {}) if more else _groups(graph, groups)
+        inputs, constants, self.rows, outputs = [], [], [], []
+        for node in graph.nodes:
+            if node.op == "output":
+                outputs = [encode(v, self.opaque) for v in leaves(node.args[0])]
+                continue
+            shape, dtype = _type(node)
+            if node.op == "placeholder":
+                inputs.append({"name": node.name, "shape": shape, "dtype": dtype, "role": "data"})
+            elif node.op == "get_attr":
+                constants.append({"name": node.name, "shape": shape, "dtype": dtype})
+            elif node.op == "call_function":
+                self.rows.append({"name": node.name, "op": "call", "target": _target(node),
+                                  "args": [encode(a, self.opaque) for a in node.args],
+                                  "kwargs": {k: encode(v, self.opaque) for k, v in node.kwargs.items()},
+                                  "shape": shape, "dtype": dtype})
+            else:
+                refuse(node, f"a node of kind {node.op} cannot be read")
+        lines = ['"schema": "fx.json/1"', f'"groups": {as_text(self.groups)}']
+        self._by_line = {as_text(row): row for row in self.rows}  # names differ, and so do lines
+        for key, texts in (("inputs", map(as_text, inputs)), ("constants", map(as_text, constants)),
+                           ("nodes", self._by_line), ("outputs", map(as_text, outputs))):
+            entries = ",\n".join(texts)
+            lines.append(f'"{key}": [' + (f"\n{entries}\n" if entries else "") + "]")
+        lines += [f"{as_text(key)}: {as_text(value)}" for key, value in (more or {}).items()]
+        self.text = "{\n" + ",\n".join(lines) + "\n}\n"
+
+    def read(self, text):
+        """What passes made of the document; a node that they left alone is its own row."""
+        head, begins, rest = text.partition('\n"nodes": [\n')
+        if not begins:
+            return json.loads(text)
+        lines, _, tail = rest.partition("\n]")
+        after = json.loads(head + '\n"nodes": []' + tail)
+        after["nodes"] = [self._by_line.get(line) or json.loads(line) for line in lines.split(",\n")]
+        return after

@@ -1,17 +1,20 @@
 """Puts a graph that Weft made in the place of a live one: nodes that stay keep identity and metadata."""
 
+import importlib
 import operator
 
 import torch
 
 from .. import _errors
-from ._export import decode
+from ._export import decode, leaves
 
 
 def _resolve(target):
     """ "aten.add.Tensor" -> the op; raises where torch has none."""
     if target == "getitem":
         return operator.getitem
+    if target.startswith("symm_mem."):
+        importlib.import_module("torch.distributed._symmetric_memory")  # it registers them
     try:
         space, name, overload = target.split(".")
         return getattr(getattr(getattr(torch.ops, space), name), overload)
@@ -25,49 +28,50 @@ def _plain(kwargs):
     return {k: v for k, v in kwargs.items() if not k.startswith("weft.")}
 
 
-def _names(*values):
-    """Nodes that arguments name."""
-    for value in values:
-        if isinstance(value, dict) and isinstance(value.get("ref"), str):
-            yield value["ref"]
-        elif isinstance(value, (dict, list)):
-            yield from _names(*(value.values() if isinstance(value, dict) else value))
+def _mode_of(graph):
+    """The mode that the graph's fake values belong to; None: it has none."""
+    values = (value for node in graph.nodes for value in leaves(node.meta.get("val")))
+    return next((v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)), None)
 
 
-def _fake_value(node):
-    """What a new node gives, by running it on the fake values of its inputs."""
-    def value(n):
-        return n.meta["val"]
-
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)
-    leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-    mode = next((v.fake_mode for v in leaves if isinstance(v, torch._subclasses.FakeTensor)), None)
-    if mode is None:
+def _fake_value(node, mode):
+    """What a node gives, by running it on the fake values of its inputs."""
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
+    if mode is None or node.target is operator.getitem:
         return node.target(*args, **kwargs) if node.target is operator.getitem else None
     with mode:
         return node.target(*args, **kwargs)
 
 
-def _refuse_without_kernel(graph, targets):
-    """Raises if a new op cannot run where the graph runs."""
+def without_kernel(graph, targets):
+    """The first of new targets that cannot run where the graph runs, and the device; or None."""
     values = (node.meta.get("val") for node in graph.nodes)
     devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
-    for target in {t for t in targets if isinstance(t, torch._ops.OpOverload)}:
+    for target in {_resolve(t) for t in targets} - {operator.getitem}:
         for device in devices & {"cpu", "cuda"}:
             if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(target.name(), device.upper()):
-                raise _errors.Unsupported(f"torch has no kernel of {target} on {device}: leave out the pass that makes it",
-                                          "torch.fx.Graph")
+                return target, device
+    return None
 
 
-def replace(graph, before, after, opaque):
-    """Makes `graph`, which was exported as `before`, what `after` says; leaves it as it is if that fails."""
-    old = {row["name"]: row for row in before["nodes"]}
-    targets = {row["name"]: _resolve(row["target"]) for row in after["nodes"]
+def _refuse_without_kernel(graph, targets):
+    found = without_kernel(graph, targets)
+    if found:
+        raise _errors.Unsupported(f"torch has no kernel of {found[0]} on {found[1]}: leave out the pass that makes it",
+                                  "torch.fx.Graph")
+
+
+def replace(graph, document, after, inputs=None):
+    """Makes `graph`, which was exported as `document`, what `after` says; leaves it as it is if that fails. inputs: fake
+    values of placeholders that are others now, by name: then all nodes get values anew."""
+    old = {row["name"]: row for row in document.rows}
+    targets = {row["name"]: row["target"] for row in after["nodes"]
                if row["name"] not in old or old[row["name"]]["target"] != row["target"]}
     _refuse_without_kernel(graph, targets.values())
-    was = [(node, node.args, node.kwargs) for node in graph.nodes]
+    targets = {name: _resolve(target) for name, target in targets.items()}
+    was = [(node, node.args, node.kwargs, dict(node.meta) if inputs else node.meta) for node in graph.nodes]
     try:
-        kept = _put_nodes(graph, old, targets, after, opaque)
+        kept = _put_nodes(graph, old, targets, after, document.opaque, inputs)
     except Exception:
         _put_back(graph, was)
         raise
@@ -79,38 +83,47 @@ def replace(graph, before, after, opaque):
 
 def _put_back(graph, was):
     """The nodes that there were, in their order."""
-    for node, args, kwargs in was:
-        node.args, node.kwargs = args, kwargs
-    known = {node for node, _, _ in was}
+    for node, args, kwargs, meta in was:
+        node.args, node.kwargs, node.meta = args, kwargs, meta
+    known = {node for node, *_ in was}
     for node in reversed(list(graph.nodes)):
         if node not in known:
             graph.erase_node(node)
-    for (before, _, _), (node, _, _) in zip(was, was[1:]):
+    for (before, *_), (node, *_) in zip(was, was[1:]):
         before.append(node)
 
 
-def _put_nodes(graph, old, targets, after, opaque):
+def _set_value(node, value):
+    node.meta["val"] = value
+    node.meta.pop("tensor_meta", None)
+
+
+def _put_nodes(graph, old, targets, after, opaque, inputs):
     """Puts nodes and outputs in place; returns the calls that stay."""
-    nodes = {node.name: node for node in graph.nodes}
+    nodes, mode = {node.name: node for node in graph.nodes}, _mode_of(graph)
+    for name, value in (inputs or {}).items():
+        _set_value(nodes[name], value)
+    reused = targets.keys() & nodes.keys()  # a name may be another node's now
     output = next(n for n in graph.nodes if n.op == "output")
     kept, last = set(), next((n for n in reversed(list(graph.nodes)) if n.op in ("placeholder", "get_attr")), None)
     for row in after["nodes"]:
         name, was = row["name"], old.get(row["name"])
-        args, kwargs = row["args"], _plain(row["kwargs"])
-        if name not in targets:
-            node = nodes[name]
-            # A name may be another node's now.
-            if args != was["args"] or kwargs != was["kwargs"] or not targets.keys().isdisjoint(_names(args, kwargs)):
-                node.args = tuple(decode(a, nodes, opaque) for a in args)
-                node.kwargs = {k: decode(v, nodes, opaque) for k, v in kwargs.items()}
-        else:
+        is_new = name in targets
+        if is_new or row is not was or reused:
+            args = tuple(decode(a, nodes, opaque) for a in row["args"])
+            kwargs = {k: decode(v, nodes, opaque) for k, v in _plain(row["kwargs"]).items()}
+        if is_new:
             with graph.inserting_before(output):
-                node = graph.create_node("call_function", targets[name], tuple(decode(a, nodes, opaque) for a in args),
-                                         {k: decode(v, nodes, opaque) for k, v in kwargs.items()}, name=name)
+                node = graph.create_node("call_function", targets[name], args, kwargs, name=name)
             nodes[name] = node
-            node.meta["val"] = _fake_value(node)
+        else:
+            node = nodes[name]
+            if (row is not was or reused) and (node.args != args or node.kwargs != kwargs):
+                node.args, node.kwargs = args, kwargs
+        if is_new or inputs is not None:
+            _set_value(node, _fake_value(node, mode))
         kept.add(node)
-        if last is not None:
+        if last is not None and last.next is not node:
             last.append(node)
         last = node
     _put_outputs(output, after["outputs"], nodes)

@@ -1,0 +1,178 @@
+"""A serial step on the ranks of a group: its graph traced, parted by spmd_expand, its parameters cut."""
+
+import logging
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from .. import _errors
+from .._program import Program
+from ._export import Document, is_collective, refuse_foreign
+from ._splice import replace
+from ._words import in_words
+
+log = logging.getLogger("weft")
+
+
+def _dim(placement):
+    """The dimension of "S(1)"; None: "R"."""
+    return int(placement[2:-1]) if placement.startswith("S(") else None
+
+
+def _part(value, placement, rank, nranks):
+    """A rank's part of a whole value, as torch.chunk cuts it; the value itself if it is replicated."""
+    dim = _dim(placement)
+    if dim is None:
+        return value
+    each = -(-value.shape[dim] // nranks)
+    start = min(rank * each, value.shape[dim])
+    return value.narrow(dim, start, min(each, value.shape[dim] - start))
+
+
+def _whole(value, placement, extents, group):
+    """The value of which each rank has a part."""
+    import torch.distributed as dist
+
+    dim = _dim(placement)
+    if dim is None:
+        return value
+    each = -(-extents[dim] // dist.get_world_size(group))
+    pads = [0, 0] * (value.ndim - 1 - dim) + [0, each - value.shape[dim]]
+    mine = torch.nn.functional.pad(value, pads).contiguous()
+    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(parts, mine, group=group)
+    return torch.cat(parts, dim).narrow(dim, 0, extents[dim])
+
+
+def expand(traced, placements, *, nranks, rank, group="0", passes=("spmd_expand",), set=None):
+    """Makes a serial graph that of one rank, in place; returns the Report and how its outputs lie.
+
+    placements: "R" or "S(dimension)" by placeholder; what they leave open is found. group: the name of the group whose
+    ranks these are. If a pass refuses, the graph is as it was.
+    """
+    refuse_foreign()
+    graph = getattr(traced, "graph", traced)
+    if any(map(is_collective, graph.nodes)):
+        raise _errors.Unsupported("the graph has collectives: spmd_expand takes a serial one", "torch.fx.Graph")
+    groups = {group: {"size": nranks, "ranks": list(range(nranks))}}
+    document = Document(graph, groups, {"world_size": nranks, "placements_in": dict(placements), "shapes": "global"})
+    program = Program.parse(document.text, "fx", place="torch.fx.Graph")
+    report = program.run_passes(list(passes), set=set, rank=rank)
+    after = document.read(program.print("fx").decode())
+    in_words(after)
+    shapes = {row["name"]: row["shape"] for row in after["inputs"]}
+    parts = {node.name: _with_shape(node.meta["val"], shapes[node.name]) for node in graph.nodes
+             if node.op == "placeholder" and shapes[node.name] is not None}
+    replace(graph, document, after, parts)
+    if hasattr(graph.owning_module, "recompile"):
+        graph.owning_module.recompile()
+    return report, after["placements_out"]
+
+
+def _with_shape(value, shape):
+    """A fake value like another one, of other extents."""
+    if list(value.shape) == shape:
+        return value
+    for dim, extent in enumerate(shape):
+        value = value.narrow(dim, 0, extent)
+    with value.fake_mode:
+        return value.contiguous()
+
+
+class _Loss(torch.nn.Module):
+    def __init__(self, model, loss_of):
+        super().__init__()
+        self.model, self.loss_of = model, loss_of
+
+    def forward(self, *inputs):
+        return self.loss_of(self.model, *inputs)
+
+
+class Sharded:
+    """A step of a model whose parameters lie on the ranks of a group: call it with whole inputs, and it returns the loss
+    and leaves each parameter its gradient. See weft.torch.shard."""
+
+    def __init__(self, graph_module, parameters, extents, placements, outputs, inputs, group, report):
+        self.graph_module, self.report = graph_module, report
+        self.placements = placements  # of parameters, by name
+        self._parameters, self._extents, self._outputs, self._inputs = parameters, extents, outputs, inputs
+        self._group, self._rank, self._nranks = group, torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+
+    def __call__(self, *inputs):
+        mine = [_part(x, placed, self._rank, self._nranks).contiguous() for x, placed in zip(inputs, self._inputs)]
+        with torch.no_grad():
+            loss, *grads = self.graph_module(*(p.detach() for p in self._parameters.values()), *mine)
+        for (name, parameter), gradient, placed in zip(self._parameters.items(), grads, self._outputs[1:]):
+            parameter.grad = self._as(gradient, placed, self.placements[name], self._extents[name])
+        return loss
+
+    def _as(self, value, placed, wanted, extents):
+        """A gradient as its parameter lies."""
+        if placed == wanted:
+            return value
+        return _part(_whole(value, placed, extents, self._group), wanted, self._rank, self._nranks).contiguous()
+
+    def whole_parameters(self):
+        """The parameters as they would be on one process, by name. All ranks call it."""
+        return {name: _whole(p.detach(), self.placements[name], self._extents[name], self._group)
+                for name, p in self._parameters.items()}
+
+    def __str__(self):
+        lines = [f"{name} {list(self._extents[name])}: {placed}" + ("" if placed == "R" else f", here {list(p.shape)}")
+                 for (name, p), placed in zip(self._parameters.items(), self.placements.values())]
+        return "\n".join(lines + [str(self.report)])
+
+
+def shard(model, loss_of, inputs, placements, *, group=None, passes=("spmd_expand",), set=None):
+    """Parts a serial model over the ranks of a group, and returns its step as a Sharded. Each rank calls it, with equal
+    parameters. The parameters of `model` become this rank's parts; the logger "weft" says which.
+
+        step = weft.torch.shard(model, lambda model, x, y: (model(x) - y).square().mean(), (x, y), {"0.weight": "S(0)"})
+        loss = step(x, y)               # as long as x and y have these shapes
+        optimizer.step()
+
+    placements: "S(dimension)" or "R" by parameter, and by number for inputs: {0: "S(0)"} parts the batch. Biases of a layer
+    follow its weights. Where the group is None: all ranks. If a pass refuses, model and parameters are as they were.
+    """
+    import torch.distributed as dist
+
+    parameters = dict(model.named_parameters())
+    unknown = [k for k in placements if k not in parameters and k not in range(len(inputs))]
+    if unknown:
+        raise KeyError(f"{unknown[0]!r}: expected a parameter ({', '.join(parameters)}) or the number of an input")
+    group = dist.group.WORLD if group is None else group
+    traced, holders = _trace(model, loss_of, parameters, inputs)
+    names = dict(zip([*parameters, *range(len(inputs))], holders))
+    rank, nranks = dist.get_rank(group), dist.get_world_size(group)
+    report, outputs = expand(traced, {names[k]: v for k, v in placements.items()}, nranks=nranks, rank=rank,
+                             group=group.group_name, passes=passes, set=set)
+    shapes = {node.name: list(node.meta["val"].shape) for node in traced.graph.nodes if node.op == "placeholder"}
+    found = {k: _found(value, shapes[names[k]], placements.get(k)) for k, value in [*parameters.items(), *enumerate(inputs)]}
+    extents = {name: tuple(p.shape) for name, p in parameters.items()}
+    for name, parameter in parameters.items():
+        parameter.data = _part(parameter.data, found[name], rank, nranks).clone(memory_format=torch.contiguous_format)
+        parameter.grad = None
+        if found[name] != "R":
+            log.info("rank %d has %s of %s %s: %s", rank, list(parameter.shape), name, list(extents[name]), found[name])
+    return Sharded(traced, parameters, extents, {name: found[name] for name in parameters}, outputs,
+                   [found[k] for k in range(len(inputs))], group, report)
+
+
+def _found(value, shape, placement):
+    """How a value lies whose part has `shape`."""
+    dims = [d for d, (whole, part) in enumerate(zip(value.shape, shape)) if whole != part]
+    return f"S({dims[0]})" if dims else (placement or "R")
+
+
+def _trace(model, loss_of, parameters, inputs):
+    """The loss and gradients as a graph of parameters and inputs, and the names of its placeholders in that order."""
+    whole = _Loss(model, loss_of)
+
+    def step(*values):
+        own = {f"model.{name}": v for name, v in zip(parameters, values)}
+        loss = torch.func.functional_call(whole, own, values[len(parameters):])
+        return (loss, *torch.autograd.grad(loss, values[: len(parameters)]))
+
+    values = [p.detach().requires_grad_() for p in parameters.values()]
+    traced = make_fx(step, tracing_mode="fake")(*values, *inputs)
+    return traced, [node.name for node in traced.graph.nodes if node.op == "placeholder"]
