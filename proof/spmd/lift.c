@@ -66,15 +66,18 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
     return NULL;
 }
 
-/* Constants among parts are parts. */
-static weft_status fit_fills(lifter *l, lifted *args, size_t n) {
+/* Constants among parts are parts, and so are slices that are the rank's. */
+static weft_status fit_parts(lifter *l, size_t rank, lifted *args, size_t n) {
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int d = -1;
         bool is_part;
         for (size_t i = 0; i < n && d < 0; i++)
             if (is_sharded_evenly(args[i].placed[k], sharded_dim(args[i].placed[k])))
                 d = sharded_dim(args[i].placed[k]);
-        for (size_t i = 0; i < n && d >= 0; i++) TRY(lift_fill_as_part(l, k, (size_t)d, &args[i], &is_part));
+        for (size_t i = 0; i < n && d >= 0; i++) {
+            TRY(lift_fill_as_part(l, k, (size_t)d, &args[i], &is_part));
+            if (!is_part) TRY(lift_box_as_part(l, rank, k, (size_t)d, &args[i], &is_part));
+        }
     }
     return NULL;
 }
@@ -151,9 +154,9 @@ static weft_status lift_several(lifter *l, size_t rank, uint32_t id, lifted *out
         goto done;
     }
     if (term_is(l->t, id, HEAD_SELECT))
-        TRY_DONE(fit_fills(l, all + 1, 2));
+        TRY_DONE(fit_parts(l, rank, all + 1, 2));
     else if (term_is(l->t, id, HEAD_SUM))
-        TRY_DONE(fit_fills(l, all, n));
+        TRY_DONE(fit_parts(l, rank, all, n));
     if (term_is(l->t, id, HEAD_SELECT))
         TRY_DONE(lift_select(l, id, all, out));
     else

@@ -223,18 +223,20 @@ static bool is_own_slice(const lifter *l, size_t rank, uint32_t id, uint32_t axe
     return is_of_place(l, rank, id, axes, true) || (is_of_place(l, rank, id, axes, false) && !is_serial_op(l, of, x));
 }
 
-/* The axes along which a slice of dimension `d` is the rank's part; 0: none. `told`: those that a placement names. */
-static uint32_t part_axes(const lifter *l, size_t rank, const lifted *x, const box *b, size_t d, uint32_t told,
-                          uint32_t taken, axis_placement *out) {
-    uint32_t free_axes = lift_axes_with(l, x, REPLICATED) & ~taken;
-    bool is_told = told && (told & free_axes) == told &&
-                   is_part_along(l, rank, told, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
-    if (is_told) return told;
-    for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++)
-        if ((axes & free_axes) == axes &&
-            is_part_along(l, rank, axes, b->whole[d], b->offset[d], b->extent[d], (int)d, out))
-            return axes;
-    return 0;
+/* The axes along which a slice of dimension `d` is the rank's part; 0: none. `told`: those that a placement names,
+ * which may be another var's: ranks that have the term stand at one place along the axes. */
+static uint32_t part_axes(const lifter *l, size_t rank, uint32_t id, const lifted *x, const box *b, size_t d,
+                          uint32_t told, uint32_t taken, axis_placement *out) {
+    uint32_t free_axes = lift_axes_with(l, x, REPLICATED) & ~taken, all = (UINT32_C(1) << l->grid.naxes) - 1;
+    for (uint32_t i = 0; i <= all; i++) {
+        uint32_t axes = i ? i : told; /* what is told first */
+        bool fits = axes && (axes & free_axes) == axes && is_of_place(l, rank, id, axes, false) &&
+                    is_part_along(l, rank, axes, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
+        if (fits) return axes;
+    }
+    bool fits = told && (told & free_axes) == told &&
+                is_part_along(l, rank, told, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
+    return fits ? told : 0;
 }
 
 weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is) {
@@ -273,7 +275,7 @@ bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *o
         axis_placement placed;
         if (!is_cut_at(&b, d)) continue;
         uint32_t told = lift_placed_axes(l, v, d);
-        uint32_t axes = lift_is_sharded_at(l, x, (int)d) ? 0 : part_axes(l, rank, x, &b, d, told, taken, &placed);
+        uint32_t axes = lift_is_sharded_at(l, x, (int)d) ? 0 : part_axes(l, rank, id, x, &b, d, told, taken, &placed);
         if (!axes) return false;
         for (size_t i = 0; i < l->grid.naxes; i++)
             if (axes >> i & 1) out->placed[i] = placed;
@@ -283,11 +285,14 @@ bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *o
     return taken && (is_told || is_own_slice(l, rank, id, taken, term_args(l->t, id)[0].term, x));
 }
 
-/* Of the extents of the whole, all but the first. */
-static bool same_rows(size_t ndim, const int64_t *part, size_t nwhole, const int64_t *whole, int64_t *out_row) {
+/* Of the extents of the whole, all but the first that is more than one; *out_dim. */
+static bool same_rows(size_t ndim, const int64_t *part, size_t nwhole, const int64_t *whole, int64_t *out_row,
+                      size_t *out_dim) {
     *out_row = 1;
+    *out_dim = 0;
     if (!part || !whole || ndim == 0 || ndim != nwhole) return false;
-    for (size_t d = 1; d < ndim; d++) {
+    while (*out_dim + 1 < ndim && part[*out_dim] == 1 && whole[*out_dim] == 1) ++*out_dim;
+    for (size_t d = *out_dim + 1; d < ndim; d++) {
         if (part[d] != whole[d]) return false;
         *out_row = lift_product(*out_row, part[d]);
     }
@@ -303,19 +308,19 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     if (of >= l->nterms || l->rows[rank][of] == LIFT_MANY) return NULL; /* it is taken apart */
     const lifted x = l->known[rank][of];
     const head *h = term_head(l->t, part);
-    size_t ndim = 0, nwhole = 0;
+    size_t ndim = 0, nwhole = 0, d;
     const int64_t *dims = term_dims(l->t, id, &ndim), *whole = term_dims(l->t, of, &nwhole);
     int64_t row;
-    if (x.state != LIFT_KNOWN || !same_rows(ndim, dims, nwhole, whole, &row)) return NULL;
-    if (lift_is_sharded_at(l, &x, 0) || h->ints[1] != lift_product(row, dims[0]) || dims[0] <= 0) return NULL;
+    if (x.state != LIFT_KNOWN || !same_rows(ndim, dims, nwhole, whole, &row, &d)) return NULL;
+    if (lift_is_sharded_at(l, &x, (int)d) || h->ints[1] != lift_product(row, dims[d]) || dims[d] <= 0) return NULL;
     uint32_t replicated = lift_axes_with(l, &x, REPLICATED);
     for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
         int64_t at = lift_part(l, rank, axes);
-        if ((axes & replicated) != axes || lift_product(dims[0], lift_extent(l, axes)) != whole[0]) continue;
+        if ((axes & replicated) != axes || lift_product(dims[d], lift_extent(l, axes)) != whole[d]) continue;
         if (h->ints[0] != lift_product(at, h->ints[1]) || !is_own_slice(l, rank, id, axes, part, &x)) continue;
         *out = x;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->placed[i] = sharded(0);
+            if (axes >> i & 1) out->placed[i] = sharded((int)d);
         lift_name_family(l, &x, 1, out);
         *out_is = true;
         return NULL;

@@ -34,80 +34,79 @@ typedef struct step {
 #define ALONG(type, from, to)                                                                                          \
     "  - {" type ": {X: " from "}, out: {Out: " to "}, attrs: {dim: [1], keep_dim: false, reduce_all: false}}\n"
 
+// clang-format off
 static const step steps[] = {
-    {"a slice that all take, and one that is each rank's part, of the same bounds",
-     1,
-     2,
-     "    x: " WHOLE("4, 6") "    w: " WHOLE("4, 6") "    z: " WHOLE("4, 3") "    y: " STATE(
-         "4, 3", "-1, 1") "    u: " LOCAL("4, 3") "    t: " LOCAL("4, 6") "    s: " LOCAL("4, 3"),
+    {"a slice that all take, and one that is each rank's part, of the same bounds", 1, 2,
+     "    x: " WHOLE("4, 6") "    w: " WHOLE("4, 6") "    z: " WHOLE("4, 3") "    y: " STATE("4, 3", "-1, 1")
+     "    u: " LOCAL("4, 3") "    t: " LOCAL("4, 6") "    s: " LOCAL("4, 3"),
      SLICE("w", "u", "1", "0", "3") OP("assign", "u", "z") OP("tanh", "x", "t") SLICE("t", "s", "1", "<0|3>", "<3|6>")
-         OP("assign", "s", "y"),
-     "    x: " WHOLE("4, 6") "    w: " WHOLE("4, 6") "    z: " WHOLE("4, 3") "    y: " WHOLE("4, 6") "    u: " LOCAL(
-         "4, 3") "    t: " LOCAL("4, 6"),
+     OP("assign", "s", "y"),
+     "    x: " WHOLE("4, 6") "    w: " WHOLE("4, 6") "    z: " WHOLE("4, 3") "    y: " WHOLE("4, 6")
+     "    u: " LOCAL("4, 3") "    t: " LOCAL("4, 6"),
      SLICE("w", "u", "1", "0", "3") OP("assign", "u", "z") OP("tanh", "x", "t") OP("assign", "t", "y"),
      {{"starts: [<0|3>], ends: [<3|6>]", "starts: [<3|0>], ends: [<6|3>]"},
       {"starts: [<0|3>], ends: [<3|6>]", "starts: [0], ends: [3]"},
       {"starts: [<0|3>], ends: [<3|6>]", "starts: [<1|3>], ends: [<4|6>]"},
       {"starts: [0], ends: [3]", "starts: [<0|3>], ends: [<3|6>]"}}},
-    {"parts of three columns and of two",
-     1,
-     2,
+    {"parts of three columns and of two", 1, 2,
      "    x: " WHOLE("4, 5") "    y: " STATE("4, <3|2>", "-1, 1") "    t: " LOCAL("4, 5") "    s: " LOCAL("4, <3|2>"),
      OP("tanh", "x", "t") SLICE("t", "s", "1", "<0|3>", "<3|5>") OP("assign", "s", "y"),
      "    x: " WHOLE("4, 5") "    y: " WHOLE("4, 5") "    t: " LOCAL("4, 5"),
      OP("tanh", "x", "t") OP("assign", "t", "y"),
      {{"starts: [<0|3>], ends: [<3|5>]", "starts: [<2|0>], ends: [<5|2>]"},
       {"starts: [<0|3>], ends: [<3|5>]", "starts: [<0|2>], ends: [<3|4>]"}}},
-    {"rows, then columns of them",
-     2,
-     2,
-     "    x: " WHOLE("4, 6") "    y: " STATE("2, 3", "0, 1") "    r: " LOCAL("2, 6") "    t: " LOCAL(
-         "2, 6") "    s: " LOCAL("2, 3"),
-     SLICE("x", "r", "0", "<0|0|2|2>", "<2|2|4|4>") OP("tanh", "r", "t") SLICE("t", "s", "1", "<0|3|0|3>", "<3|6|3|6>")
-         OP("assign", "s", "y"),
+    {"rows behind a dimension of one", 1, 2,
+     "    x: " WHOLE("1, 6, 2") "    y: " STATE("1, 3, 2", "-1, 1, -1") "    t: " LOCAL("1, 6, 2")
+     "    s: " LOCAL("1, 3, 2"),
+     OP("tanh", "x", "t") SLICE("t", "s", "1", "<0|3>", "<3|6>") OP("assign", "s", "y"),
+     "    x: " WHOLE("1, 6, 2") "    y: " WHOLE("1, 6, 2") "    t: " LOCAL("1, 6, 2"),
+     OP("tanh", "x", "t") OP("assign", "t", "y"),
+     {{"starts: [<0|3>], ends: [<3|6>]", "starts: [<3|0>], ends: [<6|3>]"},
+      {"starts: [<0|3>], ends: [<3|6>]", "starts: [<0|2>], ends: [<3|5>]"}}},
+    {"rows, then columns of them", 2, 2,
+     "    x: " WHOLE("4, 6") "    y: " STATE("2, 3", "0, 1") "    r: " LOCAL("2, 6") "    t: " LOCAL("2, 6")
+     "    s: " LOCAL("2, 3"),
+     SLICE("x", "r", "0", "<0|0|2|2>", "<2|2|4|4>") OP("tanh", "r", "t")
+     SLICE("t", "s", "1", "<0|3|0|3>", "<3|6|3|6>") OP("assign", "s", "y"),
      "    x: " WHOLE("4, 6") "    y: " WHOLE("4, 6") "    t: " LOCAL("4, 6"),
      OP("tanh", "x", "t") OP("assign", "t", "y"),
      {{"starts: [<0|0|2|2>], ends: [<2|2|4|4>]", "starts: [<0|2|0|2>], ends: [<2|4|2|4>]"},
       {"starts: [<0|3|0|3>], ends: [<3|6|3|6>]", "starts: [<0|0|3|3>], ends: [<3|3|6|6>]"},
       {"starts: [<0|3|0|3>], ends: [<3|6|3|6>]", "starts: [<0|3|3|0>], ends: [<3|6|6|3>]"}}},
-    {"what is gathered, and a part of it on the way",
-     2,
-     2,
-     "    x: " STATE("2, 3", "0, 1") "    z: " STATE("2, 6", "0, -1") "    v: " WHOLE("4, 6") "    y: " STATE("2, 6", "0, -1") "    g: " LOCAL("8, 3") "    a: " LOCAL("4, 3") "    b: " LOCAL(
-         "4, 3") "    c: " LOCAL("2, 3") "    d: " LOCAL("2, 3") "    e: " LOCAL("2, 3") "    f: " LOCAL("2, 3") "    "
-                                                                                                                 "h:"
-                                                                                                                 " " LOCAL("2, 6") "    i: " LOCAL("2, 6") "    all: " LOCAL("4, 6") "    q: " LOCAL("2, 6"),
-     "  - {c_allgather: {X: x}, out: {Out: g}, attrs: {ring_id: 0, nranks: 4}}\n" HALVES("g", "a", "b",
-                                                                                         "0") HALVES("a", "c", "d", "0")
-         HALVES("b", "e", "f", "0") JOIN("c", "d", "h", "1") JOIN("e", "f", "i", "1") JOIN("h", "i", "all", "0")
-             OP("assign", "all",
-                "v") "  - {elementwise_mul: {X: z, \"Y\": <h|h|i|i>}, out: {Out: q}, attrs: {axis: -1}}\n" OP("assign",
-                                                                                                              "q", "y"),
-     "    x: " WHOLE("4, 6") "    z: " WHOLE("4, 6") "    v: " WHOLE("4, 6") "    y: " WHOLE("4, 6") "    q: " LOCAL(
-         "4, 6"),
-     OP("assign", "x", "v") "  - {elementwise_mul: {X: z, \"Y\": x}, out: {Out: q}, attrs: {axis: -1}}\n" OP("assign",
-                                                                                                             "q", "y"),
-     {{"<h|h|i|i>", "<h|i|h|i>"},
-      {"<h|h|i|i>", "<i|i|h|h>"},
-      {"<h|h|i|i>", "h"},
+    {"what is gathered, and a part of it on the way", 2, 2,
+     "    x: " STATE("2, 3", "0, 1") "    z: " STATE("2, 6", "0, -1") "    v: " WHOLE("4, 6")
+     "    y: " STATE("2, 6", "0, -1") "    w: " STATE("2, 6", "0, -1") "    g: " LOCAL("8, 3") "    a: " LOCAL("4, 3")
+     "    b: " LOCAL("4, 3") "    c: " LOCAL("2, 3") "    d: " LOCAL("2, 3") "    e: " LOCAL("2, 3")
+     "    f: " LOCAL("2, 3") "    h: " LOCAL("2, 6") "    i: " LOCAL("2, 6") "    all: " LOCAL("4, 6")
+     "    q: " LOCAL("2, 6") "    k: " LOCAL("2, 6"),
+     "  - {c_allgather: {X: x}, out: {Out: g}, attrs: {ring_id: 0, nranks: 4}}\n" HALVES("g", "a", "b", "0")
+     HALVES("a", "c", "d", "0") HALVES("b", "e", "f", "0") JOIN("c", "d", "h", "1") JOIN("e", "f", "i", "1")
+     JOIN("h", "i", "all", "0") OP("assign", "all", "v")
+     "  - {elementwise_mul: {X: z, \"Y\": <h|h|i|i>}, out: {Out: q}, attrs: {axis: -1}}\n" OP("assign", "q", "y")
+     "  - {sum: {X: [z, <h|h|i|i>]}, out: {Out: k}}\n" OP("assign", "k", "w"),
+     "    x: " WHOLE("4, 6") "    z: " WHOLE("4, 6") "    v: " WHOLE("4, 6") "    y: " WHOLE("4, 6")
+     "    w: " WHOLE("4, 6") "    q: " LOCAL("4, 6") "    k: " LOCAL("4, 6"),
+     OP("assign", "x", "v") "  - {elementwise_mul: {X: z, \"Y\": x}, out: {Out: q}, attrs: {axis: -1}}\n"
+     OP("assign", "q", "y") "  - {sum: {X: [z, x]}, out: {Out: k}}\n" OP("assign", "k", "w"),
+     {{"<h|h|i|i>}, out", "<h|i|h|i>}, out"},
+      {"<h|h|i|i>}, out", "<i|i|h|h>}, out"},
+      {"<h|h|i|i>}, out", "h}, out"},
+      {"[z, <h|h|i|i>]", "[z, <i|i|h|h>]"},
+      {"[z, <h|h|i|i>]", "[z, h]"},
       {"[h, i]", "[i, h]"},
       {"[c, d]}, out: {Out: h}", "[d, c]}, out: {Out: h}"}}},
-    {"columns of two values, one value behind the other",
-     1,
-     2,
-     "    p: " STATE("2, 2", "-1, 1") "    q: " STATE("3, 2", "-1, 1") "    y: " STATE("5, 2",
-                                                                                       "-1, 1") "    j: " LOCAL("5, 2"),
+    {"columns of two values, one value behind the other", 1, 2,
+     "    p: " STATE("2, 2", "-1, 1") "    q: " STATE("3, 2", "-1, 1") "    y: " STATE("5, 2", "-1, 1")
+     "    j: " LOCAL("5, 2"),
      JOIN("p", "q", "j", "0") OP("assign", "j", "y"),
      "    p: " WHOLE("2, 4") "    q: " WHOLE("3, 4") "    y: " WHOLE("5, 4") "    j: " LOCAL("5, 4"),
      JOIN("p", "q", "j", "0") OP("assign", "j", "y"),
      {{"[p, q]", "[q, p]"}, {"[p, q]", "<[p, q]|[q, p]>"}}},
-    {"a product and a maximum over columns",
-     1,
-     2,
-     "    x: " STATE("3, 2", "-1, 1") "    y: " WHOLE("3") "    z: " WHOLE("3") "    p: " LOCAL("3") "    m: " LOCAL(
-         "3") "    r: " LOCAL("3") "    n: " LOCAL("3"),
+    {"a product and a maximum over columns", 1, 2,
+     "    x: " STATE("3, 2", "-1, 1") "    y: " WHOLE("3") "    z: " WHOLE("3") "    p: " LOCAL("3")
+     "    m: " LOCAL("3") "    r: " LOCAL("3") "    n: " LOCAL("3"),
      ALONG("reduce_prod", "x", "p") OVER("c_allreduce_prod", "p", "r", "2") OP("assign", "r", "y")
-         ALONG("reduce_max", "x", "m") OVER("c_allreduce_max", "m", "n", "2") OP("assign", "n", "z"),
+     ALONG("reduce_max", "x", "m") OVER("c_allreduce_max", "m", "n", "2") OP("assign", "n", "z"),
      "    x: " WHOLE("3, 4") "    y: " WHOLE("3") "    z: " WHOLE("3") "    p: " LOCAL("3") "    m: " LOCAL("3"),
      ALONG("reduce_prod", "x", "p") OP("assign", "p", "y") ALONG("reduce_max", "x", "m") OP("assign", "m", "z"),
      {{"c_allreduce_prod", "c_allreduce_sum"},
@@ -118,34 +117,28 @@ static const step steps[] = {
       {OVER("c_allreduce_prod", "p", "r", "2"),
        OVER("c_allreduce_prod", "p", "p", "2") OVER("c_allreduce_prod", "p", "r", "2")},
       {"{X: p}", "{X: <p|m>}"}}},
-    {"a product over columns of a grid",
-     2,
-     2,
+    {"a product over columns of a grid", 2, 2,
      "    x: " STATE("2, 2", "0, 1") "    y: " STATE("2", "0") "    p: " LOCAL("2") "    r: " LOCAL("2"),
      ALONG("reduce_prod", "x", "p") OVER("c_allreduce_prod", "p", "r", "2") OP("assign", "r", "y"),
      "    x: " WHOLE("4, 4") "    y: " WHOLE("4") "    p: " LOCAL("4"),
      ALONG("reduce_prod", "x", "p") OP("assign", "p", "y"),
      {{"ring_id: 2", "ring_id: 1"}, {"ring_id: 2", "ring_id: 0"}}},
-    {"groups of channels",
-     1,
-     2,
-     "    x: " STATE("2, 4, 3", "-1, 1, -1") "    y: " STATE("2, 4, 3", "-1, 1, -1") "    g: " LOCAL(
-         "2, 4, 3") "    m: " LOCAL("2, 2") "    v: " LOCAL("2, 2"),
-     "  - {group_norm: {X: x}, out: {\"Y\": g, Mean: m, Variance: v}, attrs: {groups: 2, epsilon: 0.125}}\n" OP(
-         "assign", "g", "y"),
-     "    x: " WHOLE("2, 8, 3") "    y: " WHOLE("2, 8, 3") "    g: " LOCAL("2, 8, 3") "    m: " LOCAL(
-         "2, 4") "    v: " LOCAL("2, 4"),
-     "  - {group_norm: {X: x}, out: {\"Y\": g, Mean: m, Variance: v}, attrs: {groups: 4, epsilon: 0.125}}\n" OP(
-         "assign", "g", "y"),
+    {"groups of channels", 1, 2,
+     "    x: " STATE("2, 4, 3", "-1, 1, -1") "    y: " STATE("2, 4, 3", "-1, 1, -1") "    g: " LOCAL("2, 4, 3")
+     "    m: " LOCAL("2, 2") "    v: " LOCAL("2, 2"),
+     "  - {group_norm: {X: x}, out: {\"Y\": g, Mean: m, Variance: v}, attrs: {groups: 2, epsilon: 0.125}}\n"
+     OP("assign", "g", "y"),
+     "    x: " WHOLE("2, 8, 3") "    y: " WHOLE("2, 8, 3") "    g: " LOCAL("2, 8, 3") "    m: " LOCAL("2, 4")
+     "    v: " LOCAL("2, 4"),
+     "  - {group_norm: {X: x}, out: {\"Y\": g, Mean: m, Variance: v}, attrs: {groups: 4, epsilon: 0.125}}\n"
+     OP("assign", "g", "y"),
      {{"groups: 2", "groups: 4"}, {"groups: 2", "groups: 1"}, {"epsilon: 0.125", "epsilon: 0.25"}}},
-    {"sums scattered along another dimension than the one that the batch is cut at",
-     2,
-     2,
-     "    a: " STATE("2, 4, 2", "0, -1, 1") "    w: " STATE("2, 2", "1, -1") "    y: " STATE(
-         "2, 2, 2",
-         "0, 1, -1") "    m: " LOCAL("2, 4, 2") "    b: " LOCAL("2, 2, 2") "    c: " LOCAL("2, 2, 2") "    j: " LOCAL("4, 2, 2") "    r: " LOCAL("2, 2, 2"),
+    {"sums scattered along another dimension than the one that the batch is cut at", 2, 2,
+     "    a: " STATE("2, 4, 2", "0, -1, 1") "    w: " STATE("2, 2", "1, -1") "    y: " STATE("2, 2, 2", "0, 1, -1")
+     "    m: " LOCAL("2, 4, 2") "    b: " LOCAL("2, 2, 2") "    c: " LOCAL("2, 2, 2") "    j: " LOCAL("4, 2, 2")
+     "    r: " LOCAL("2, 2, 2"),
      "  - {matmul_v2: {X: a, \"Y\": w}, out: {Out: m}}\n" HALVES("m", "b", "c", "1") JOIN("b", "c", "j", "0")
-         OVER("c_reducescatter", "j", "r", "2") OP("assign", "r", "y"),
+     OVER("c_reducescatter", "j", "r", "2") OP("assign", "r", "y"),
      "    a: " WHOLE("4, 4, 4") "    w: " WHOLE("4, 2") "    y: " WHOLE("4, 4, 2") "    m: " LOCAL("4, 4, 2"),
      "  - {matmul_v2: {X: a, \"Y\": w}, out: {Out: m}}\n" OP("assign", "m", "y"),
      {{"ring_id: 2", "ring_id: 1"},
@@ -153,6 +146,7 @@ static const step steps[] = {
       {"[b, c]}, out: {Out: j}", "<[b, c]|[c, b]|[b, c]|[c, b]>}, out: {Out: j}"},
       {OVER("c_reducescatter", "j", "r", "2"), HALVES("j", "r", "b", "0")}}},
 };
+// clang-format on
 
 /* What `rank` has of the words. */
 static void put_words(trial *t, char *b, const char *words, int rank) {
