@@ -111,8 +111,8 @@ typedef struct micro_pass {
     size_t npairs, capacity;
     micro_lanes *lanes;
     size_t nlanes, lane_capacity;
-    struct chunk_plan *proved; /* one of each kind */
-    size_t nproved, proved_capacity;
+    struct chunk_plan *made; /* one of each kind and member: pairs of a kind share its steps */
+    size_t nmade, made_capacity;
 } micro_pass;
 
 /* Why a collective is left alone. */

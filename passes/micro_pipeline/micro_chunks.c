@@ -246,26 +246,47 @@ static bool same_kind(const chunk_plan *a, const chunk_plan *b) {
            a->accumulates == b->accumulates;
 }
 
+weft_status micro_find_plan(micro_pass *m, const micro_pair *p, int member, chunk_plan *out) {
+    chunk_plan asked = {.kind = p->kind,
+                        .nranks = p->ring.nranks,
+                        .member = member,
+                        .nsub = p->pieces,
+                        .in_rank_order = m->strict_bits,
+                        .both_ways = m->both_ways && p->ring.nranks > 2,
+                        .keeps_rows = p->keeps_whole,
+                        .exchanges = p->exchanges,
+                        .is_scattered = p->is_scattered,
+                        .widens = p->kind != MICRO_GATHER && micro_widens(p),
+                        .multiplies = micro_has_role(p, false),
+                        .accumulates = micro_has_role(p, true)};
+    for (size_t i = 0; i < m->nmade; i++)
+        if (m->made[i].member == member && same_kind(&m->made[i], &asked)) return *out = m->made[i], NULL;
+    TRY(chunk_plan_make(m->scratch, &asked, out));
+    TRY(grow(m->scratch, &m->made, &m->made_capacity, m->nmade + 1, sizeof *m->made));
+    m->made[m->nmade++] = *out;
+    return NULL;
+}
+
 /* Plans are proved once for each kind: all else of a pair does not show in them. */
-static weft_status prove(micro_pass *m, const chunk_plan *asked) {
+static weft_status prove(micro_pass *m, const chunk_plan *plan) {
     const char *message = NULL;
-    for (size_t i = 0; i < m->nproved; i++)
-        if (same_kind(&m->proved[i], asked)) return NULL;
+    for (size_t i = 0; i < m->nmade; i++) {
+        if (m->made[i].member != plan->member || !same_kind(&m->made[i], plan)) continue;
+        if (m->made[i].is_proved) return NULL;
+        m->made[i].is_proved = true;
+    }
     arena memory;
     arena_init(&memory, &m->program->context->allocator);
-    chunk_plan *all = ARENA_ARRAY(&memory, chunk_plan, asked->nranks), one = *asked;
+    chunk_plan *all = ARENA_ARRAY(&memory, chunk_plan, plan->nranks), one = *plan;
     weft_status status = all ? NULL : base_out_of_memory();
-    for (int i = 0; i < asked->nranks && !status; i++) {
+    for (int i = 0; i < plan->nranks && !status; i++) {
         one.member = i;
         status = chunk_plan_make(&memory, &one, &all[i]);
     }
     if (!status) status = chunk_plans_prove(&memory, all, &message);
     if (message) status = weft_pass_refuse(m->pass, "the chunk plan is wrong: %s", message);
     arena_fini(&memory);
-    if (status) return status;
-    TRY(grow(m->scratch, &m->proved, &m->proved_capacity, m->nproved + 1, sizeof *m->proved));
-    m->proved[m->nproved++] = *asked;
-    return NULL;
+    return status;
 }
 
 static int64_t free_ring(const weft_program *p) {
@@ -309,23 +330,12 @@ static weft_status find_lanes(micro_pass *m, const ring *of, micro_lanes *out) {
 
 weft_status micro_write_chunks(micro_pass *m, micro_pair *p, size_t number) {
     micro_writing w = {.m = m, .pair = p, .number = number, .anchor = micro_anchor(m, p)};
-    chunk_plan asked = {.kind = p->kind,
-                        .nranks = p->ring.nranks,
-                        .member = member_of(&p->ring, pass_rank(m->pass)),
-                        .nsub = p->pieces,
-                        .in_rank_order = m->strict_bits,
-                        .both_ways = m->both_ways,
-                        .keeps_rows = p->keeps_whole,
-                        .exchanges = p->exchanges,
-                        .is_scattered = p->is_scattered,
-                        .widens = p->kind != MICRO_GATHER && micro_widens(p),
-                        .multiplies = micro_has_role(p, false),
-                        .accumulates = micro_has_role(p, true)};
+    int member = member_of(&p->ring, pass_rank(m->pass));
     if (micro_sends(p)) TRY(find_lanes(m, &p->ring, &w.lanes));
-    if (asked.member < 0 && pass_rank(m->pass) < 0) asked.member = 0; /* all do the same */
-    if (asked.member < 0) return NULL;                                /* another rank's ring */
-    TRY(prove(m, &asked));
-    TRY(chunk_plan_make(m->scratch, &asked, &w.plan));
+    if (member < 0 && pass_rank(m->pass) < 0) member = 0; /* all do the same */
+    if (member < 0) return NULL;                          /* another rank's ring */
+    TRY(micro_find_plan(m, p, member, &w.plan));
+    TRY(prove(m, &w.plan));
     w.rows = micro_rows(p);
     w.width = p->dims[p->ndim - 1];
     w.nchunks = (size_t)(micro_sends(p) ? w.plan.nranks * w.plan.nsub : w.plan.nsub);

@@ -168,25 +168,15 @@ static int shared_ways(const micro_pass *m, const micro_pair *p, const plan_curv
     return 1;
 }
 
-static weft_status price(const micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
+static weft_status price(micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
     const weft_cluster *c = &m->cluster;
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
     plan_curve curve;
     TRY(plan_collective_curve(c, &of_pair, p->collective, &curve));
-    chunk_plan plan, asked = {.exchanges = p->exchanges,
-                              .is_scattered = p->is_scattered,
-                              .widens = p->kind != MICRO_GATHER && micro_widens(p),
-                              .kind = p->kind,
-                              .nranks = p->ring.nranks,
-                              .in_rank_order = m->strict_bits,
-                              .both_ways = m->both_ways,
-                              .keeps_rows = p->keeps_whole,
-                              .multiplies = micro_has_role(p, false),
-                              .accumulates = micro_has_role(p, true)};
+    chunk_plan plan;
     double n = micro_sends(p) ? p->ring.nranks : 1, inner = inner_of(p), size = nbytes_of(p->sent),
            rows = (double)micro_rows(p), results = 0;
-    asked.nsub = p->pieces;
-    TRY(chunk_plan_make(m->scratch, &asked, &plan));
+    TRY(micro_find_plan(m, p, 0, &plan));
     double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
     if (!ends) return base_out_of_memory();
     bool is_inner = p->products[0].role == MICRO_INNER;
@@ -194,7 +184,7 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
     for (size_t k = 0; k < p->nproducts; k++)
         if (!micro_is_sum(&p->products[k])) results += share * (double)micro_columns(&p->products[k]);
     double moved = p->kind == MICRO_GATHER ? inner : results,
-           chunk = (double)micro_piece_rows((int64_t)rows, asked.nsub, 0);
+           chunk = (double)micro_piece_rows((int64_t)rows, plan.nsub, 0);
     *out_collective = 1e-9 * (double)plan_curve_ns(&curve, n * rows * moved * size);
     uint32_t last = p->wait ? p->wait->mark : p->collective->mark;
     *out_between = m->seconds[last] - m->seconds[p->collective->mark + 1];
@@ -213,9 +203,9 @@ static weft_status price(const micro_pass *m, micro_pair *p, double *out_collect
                  .message = 1e-9 * (double)plan_curve_ns(&curve, shared_ways(m, p, &curve) * chunk * moved * size),
                  .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
                  .keep = work_seconds(c, 0, 2 * chunk * (p->kind == MICRO_GATHER ? inner : results) * size)};
-    if (asked.widens) of.add += widening_seconds(c, p, chunk * results);
+    if (plan.widens) of.add += widening_seconds(c, p, chunk * results);
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
-    if (!asked.multiplies) of.accumulate += casting;
+    if (!plan.multiplies) of.accumulate += casting;
     p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) +
                       reorder_seconds(c, p, n * rows * reordered) + chunks_path_seconds(c, p, rows * moved);
     if (p->kind == MICRO_SCATTER && p->reduce == WEFT_REDUCE_AVG)

@@ -79,6 +79,7 @@ typedef struct chunk_plan {
     bool is_scattered; /* reduce: results are sums by chunk, of which a member forms its own */
     bool exchanges;    /* an all-to-all: own rows are of all members, and nothing is added up */
     bool widens;       /* scatter: sums are of a wider type than products, so that what begins one is converted */
+    bool is_proved;    /* with those of all members */
     bool multiplies, accumulates; /* gather: products of rows; products that are added up */
     int nturns;                   /* buffers that take one piece after another: two for each way */
     int nbuffers;                 /* of CHUNK_INCOMING; of CHUNK_ROWS, 0: one for each chunk */
@@ -107,6 +108,9 @@ WEFT_MUST_USE weft_status chunk_plan_receive(chunk_plan *p, arena *a, const chun
 void chunk_plan_wait(chunk_plan *p, int32_t step, int32_t by);
 /* micro_sums.c: all but a gather's. */
 WEFT_MUST_USE weft_status chunk_plan_make_sums(chunk_plan *p, arena *a);
+
+/* micro_chunks.c: a pair's plan. All pairs of a kind share its steps. */
+WEFT_MUST_USE weft_status micro_find_plan(micro_pass *m, const micro_pair *p, int member, chunk_plan *out);
 
 /* The table as text, a line a step, after the words in `label`. */
 void chunk_plan_print(const chunk_plan *plan, const char *label, buffer *out);
