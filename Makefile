@@ -313,10 +313,10 @@ check-all: setup
 check-frameworks: python
 	$(Q)PACKAGE=$(abspath $(B)/python) sh python/frameworks/run.sh $(BUILD)/frameworks
 
-# The plugin with another MPI: its compiler wrapper, and its launcher.
+# The plugin with other MPIs: all that tools/check_mpis.sh knows, or one by its compiler wrapper and its launcher.
 MPIRUN ?= mpirun
 check-mpi: lib cli $(B)/tests/plain/comm_mpi
-	$(Q)$(MPICC_ENV) sh tools/check_mpi.sh $(B) $(MPI) $(MPIRUN) $(ALL_CFLAGS) -fvisibility=hidden $(CPPFLAGS)
+	$(Q)$(MPICC_ENV) sh $(if $(filter auto 0 1,$(MPI)),tools/check_mpis.sh $(BUILD) $(VARIANT),tools/check_mpi.sh $(B) $(MPI) $(MPIRUN)) $(ALL_CFLAGS) -fvisibility=hidden $(CPPFLAGS)
 
 check-deps: lib cli $(LIB_SRCS:%.c=$(B)/%.o)
 	$(Q)sh tools/check_deps.sh
@@ -386,8 +386,8 @@ help:
 	@echo 'make check-all   the long checks too'
 	@echo 'make             library and command into $(B)'
 	@echo 'make check-frameworks  the Python package inside the real Paddle and PyTorch (downloads them)'
-	@echo 'make check-mpi MPI=mpicc.mpich MPIRUN=mpiexec.mpich  ranks as processes of another MPI'
 	@echo 'make check-gpu PARTS="kernels loopback ..."  what must hold on a GPU, in parts; what was skipped, and why'
+	@echo 'make check-mpi         ranks as processes of MPICH and of Open MPI 5, where they are; MPI=MPICC MPIRUN=LAUNCHER: of that one'
 	@echo 'make python      the Python package as a wheel; pip install ./python does the same'
 	@echo 'make install     into PREFIX=$(PREFIX) below DESTDIR'
 	@echo 'make golden      rewrite expected programs of tests/golden (review the diff)'

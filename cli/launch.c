@@ -132,6 +132,11 @@ static void add_open_mpi(words *w, const cli_args *args, int nprocesses) {
     add(w, own);
     add(w, "odls_base_sigkill_timeout");
     add(w, "0");
+    if (is_5) { /* a kind of windows that no shared memory needs; it prints an error where it is not usable */
+        add(w, "--mca");
+        add(w, "osc");
+        add(w, "^ucx");
+    }
     if (geteuid() == 0) add(w, "--allow-run-as-root");
     if (is_crowded(args, nprocesses)) {
         add(w, "--mca");

@@ -55,7 +55,7 @@ int mpirun_self(int nprocs, const char *arguments, _Atomic int *passed, _Atomic 
     snprintf(
         command, sizeof command,
         "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-        "OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none "
+        "OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_osc=^ucx "
         "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe PRTE_MCA_hwloc_default_binding_policy=none " /* Open MPI 5
                                                                                                             */
         "mpirun -n %d '%s' %s 2>&1",
