@@ -193,7 +193,8 @@ $(if $(CUDA_PLUGIN),$(shell mkdir -p $(CUDA_AT) && echo '$(CUDA_ARCHS)' | cmp -s
 $(CUDA_IMAGE): $(CUDA_KERNELS) $(CUDA_AT)/archs
 	@mkdir -p $(@D)
 	$(Q)$(NVCC) -fatbin -O3 -Werror all-warnings $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) -I. \
-	    --threads 0 -o $@ executor/devices/cuda/kernels/all.cu
+	    --threads 0 -Xptxas -v -o $@ executor/devices/cuda/kernels/all.cu 2>$(CUDA_AT)/ptxas.log || \
+	    { cat $(CUDA_AT)/ptxas.log >&2; rm -f $(CUDA_AT)/ptxas.log; false; }
 $(B)/executor/devices/cuda/kernels/image.o: $(CUDA_IMAGE)
 	@mkdir -p $(@D)
 	$(Q)printf '.section .rodata\n.balign 64\n.global weft_cuda_image\n.hidden weft_cuda_image\nweft_cuda_image:\n.incbin "%s"\n%s\n' \
@@ -208,7 +209,7 @@ $(B)/coverage/%.o: %.c
 	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
 $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
-coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_rules cuda_lost_waits)
+coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_lost_waits)
 	$(Q)sh tools/cuda_coverage.sh $(B)
 
 # What must hold on a machine with a GPU, which may have no packages: what it runs is put together in $(CARRIED), with the

@@ -1,5 +1,5 @@
 #!/bin/sh
-# cuda_coverage.sh BUILD: how many lines of the host's code of device cuda and engine nccl the tests on stand-ins run.
+# cuda_coverage.sh BUILD: how many lines of the host's code of device cuda and its engines of rings the tests on stand-ins run.
 # BUILD/coverage/weft_cuda.so is compiled for it. `make coverage-cuda`.
 set -eu
 built=$1
@@ -9,7 +9,7 @@ mkdir -p "$at/tests/plain"
 cp "$built/tests/libtested.so" "$at/tests/"
 cp -r "$built/standin" "$at/standin"
 find "$at" -name '*.gcda' -delete
-for t in cuda_device cuda_kernels cuda_rings cuda_rules cuda_lost_waits; do
+for t in cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_lost_waits; do
     cp "$built/tests/plain/$t" "$at/tests/plain/$t" # each looks for the plugin two folders above itself
     "$at/tests/plain/$t"
 done
@@ -17,7 +17,7 @@ find "$at" -name '*.gcda' | sort | while read -r data; do
     gcov -n -o "$(dirname "$data")" "$data" 2>/dev/null
 done | awk '
     /^File / { file = $2; gsub(/\047/, "", file) }
-    /^Lines executed:/ && file ~ /^executor\/(devices\/cuda|comm\/nccl)\/[a-z_]*\.c$/ {
+    /^Lines executed:/ && file ~ /^executor\/(devices\/cuda|comm\/nccl|comm\/loopback)\/[a-z_]*\.c$/ {
         split($0, part, /[:% ]+/)
         run += part[3] * part[5] / 100
         all += part[5]

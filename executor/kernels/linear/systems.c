@@ -325,7 +325,7 @@ static weft_status solve_factored(const kernel_call *c, const systems *s, const 
     for (int i = 0; i < s->n && !info; i++)
         if (factored[(int64_t)i * s->n + i] == 0) info = 1;
 #else
-    (void)factored, (void)b;
+    (void)s, (void)factored, (void)b;
 #endif
     return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
 }
