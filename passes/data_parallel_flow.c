@@ -156,7 +156,6 @@ bool dp_flow_is_same(dp_flow *f, const weft_op *op) {
 
 static weft_status follow_losses(dp_flow *f, weft_op *op, dp_value *made) {
     size_t at = 0;
-    if (dp_flow_is_same(f, op)) return NULL;
     bool rows = keeps_rows(f, op);
     if (rows && is_plain(f, op, DP_ROWS)) {
         FOR_EACH_ARG(op, true, u) made[at++] = by_extents(f, use_var(op->program, u), DP_ROWS, NULL);
@@ -190,9 +189,10 @@ weft_status dp_flow_begin(dp_flow *f, dp_plan *plan) {
         f->held = ARENA_ARRAY(&plan->types, dp_value, n);
         f->writer = ARENA_ARRAY(&plan->types, weft_op *, n);
         if (!f->held || !f->writer) return base_out_of_memory();
+    } else {
+        memset(f->held, 0, n * sizeof *f->held);
+        memset(f->writer, 0, n * sizeof(weft_op *));
     }
-    memset(f->held, 0, n * sizeof *f->held);
-    memset(f->writer, 0, n * sizeof(weft_op *));
     f->nmarks = 0;
     plan->nmetrics = 0;
     for (size_t i = 0; i < plan->nfeeds; i++)
@@ -247,8 +247,9 @@ weft_status dp_flow_op(dp_flow *f, weft_op *op) {
     TRY(dp_flow_make(f, n, &made));
     TRY(dp_flow_metric(f, op, &is_metric));
     if (!is_metric) {
-        TRY(dp_check_rows(f, op));
-        TRY(follow_losses(f, op, made));
+        bool same = dp_flow_is_same(f, op);
+        if (!same) TRY(dp_check_rows(f, op));
+        if (!same) TRY(follow_losses(f, op, made));
     }
     FOR_EACH_ARG(op, true, u) {
         f->held[u->var_id] = *made++;

@@ -1,13 +1,11 @@
 /* attrs.c: an op's attrs. Ops with equal lists share them; one that changes gets a list of its own first. */
 #include "program/grow.h"
 #include "program/ir.h"
+#include "program/name.h"
 
 const weft_attr *op_find_attr(const weft_op *op, const char *n) {
-    size_t nbytes = strlen(n);
-    for (size_t i = 0; i < op->nattrs; i++) {
-        const name *at = op->attrs[i].name;
-        if (at->nbytes == nbytes && *at->bytes == *n && memcmp(at->bytes, n, nbytes) == 0) return &op->attrs[i];
-    }
+    for (size_t i = 0; i < op->nattrs; i++)
+        if (name_is_short(op->attrs[i].name, n)) return &op->attrs[i];
     return NULL;
 }
 

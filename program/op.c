@@ -4,6 +4,7 @@
  * a pass has made and not inserted changes nothing that others see. */
 #include "program/grow.h"
 #include "program/ir.h"
+#include "program/name.h"
 #include "program/uses.h"
 
 static const slot_table no_slots;
@@ -138,11 +139,8 @@ weft_status op_set_slots(weft_op *op, const slot_table *slots) {
 
 const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) {
     const slot *end = op_slot(op, output, op_nslots(op, output));
-    size_t nbytes = strlen(slot_name);
     for (const slot *s = op_slot(op, output, 0); s < end; s++)
-        if (s->name->nbytes == nbytes && *s->name->bytes == *slot_name &&
-            memcmp(s->name->bytes, slot_name, nbytes) == 0)
-            return s;
+        if (name_is_short(s->name, slot_name)) return s;
     return NULL;
 }
 

@@ -1,9 +1,11 @@
 /* executor_threads.c: the executor on small programs of 1 to 16 ranks, each with a compute and a gradient_sync stream:
  * right results, equal bits whatever the timing, no allocation in the step loop, and every failure bounded and named. A
  * plain main, because it runs under ThreadSanitizer too. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -244,6 +246,53 @@ static void test_no_allocation(void) {
 }
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
+
+/* As linux/sched/types.h has it. */
+typedef struct schedule {
+    uint32_t nbytes, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline, period;
+    uint32_t least, most;
+} schedule;
+
+enum { SHORT_SLICE_NS = 100000 };
+
+/* Threads of this process with slices as streams of collectives ask for. */
+static int count_short_slices(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    int n = 0;
+    for (struct dirent *d; tasks && (d = readdir(tasks));) {
+        schedule s = {0};
+        long id = strtol(d->d_name, NULL, 10);
+        if (id > 0 && syscall(SYS_sched_getattr, id, &s, sizeof s, 0) == 0) n += s.slice_ns == SHORT_SLICE_NS;
+    }
+    if (tasks) closedir(tasks);
+    return n;
+}
+
+/* Whether the kernel keeps the slice that a thread asks for; this one's are as before afterwards. */
+static bool has_slices(void) {
+    schedule own = {0}, s = {0};
+    if (syscall(SYS_sched_getattr, 0, &own, sizeof own, 0) != 0) return false;
+    s = own;
+    s.slice_ns = SHORT_SLICE_NS;
+    bool set = syscall(SYS_sched_setattr, 0, &s, 0) == 0;
+    bool kept = set && syscall(SYS_sched_getattr, 0, &s, sizeof s, 0) == 0 && s.slice_ns == SHORT_SLICE_NS;
+    return syscall(SYS_sched_setattr, 0, &own, 0) == 0 && kept;
+}
+
+/* With more streams than cores those beside compute go first when they wake: one a rank. */
+static void test_short_slices(void) {
+    int nranks = (int)sysconf(_SC_NPROCESSORS_ONLN) + 1;
+    fixture f;
+    if (!has_slices() || nranks > 64) return;
+    open_fixture(&f, nranks, NULL);
+    must(weft_executor_run(f.executor));
+    check(count_short_slices() == nranks, "%d threads have short slices, expected %d", count_short_slices(), nranks);
+    finish(&f);
+}
 
 static double seconds_since(int64_t start) {
     return (double)(wait_clock_ns() - start) * 1e-9;
@@ -491,6 +540,7 @@ int main(void) {
     test_subnormals_are_zero();
     test_timing_does_not_show(4);
     test_no_allocation();
+    test_short_slices();
     test_nth_collective_fails(3);
     test_nth_kernel_fails();
     test_the_reason_wins();
