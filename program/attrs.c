@@ -1,11 +1,10 @@
 /* attrs.c: an op's attrs. Ops with equal lists share them; one that changes gets a list of its own first. */
 #include "program/grow.h"
 #include "program/ir.h"
-#include "program/name.h"
 
 const weft_attr *op_find_attr(const weft_op *op, const char *n) {
     for (size_t i = 0; i < op->nattrs; i++)
-        if (name_is_short(op->attrs[i].name, n)) return &op->attrs[i];
+        if (name_is(op->attrs[i].name, n)) return &op->attrs[i];
     return NULL;
 }
 
