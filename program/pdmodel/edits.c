@@ -227,6 +227,7 @@ static weft_status find_vars(weft_edits *e, block_edits *b, const weft_block *bl
 weft_status weft_edits_find(weft_edits *e) {
     hasher h;
     arena_reset(&e->found);
+    for (size_t i = 0; i < e->nblocks; i++) e->blocks[i].nruns = 0, e->blocks[i].parts = (pdmodel_parts){NULL, NULL};
     weft_status status = hasher_init(&h, e->program);
     for (size_t i = 0; i < e->nblocks && !status; i++) {
         memset(h.memo, 0, sizeof *h.memo);

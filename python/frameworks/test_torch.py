@@ -234,6 +234,33 @@ class Chunks(unittest.TestCase):
         self.assertEqual(report[0].left[0].reason, "scale")
 
 
+class Parts(unittest.TestCase):
+    """spmd_expand on a live graph: one rank's of two."""
+
+    def test_the_graph_becomes_a_ranks(self):
+        from weft.torch._shard import expand
+
+        module = make_fx(lambda x, w: torch.relu(x @ w).sum(), tracing_mode="fake")(torch.randn(4, 6), torch.randn(6, 8))
+        x, w = (n for n in module.graph.nodes if n.op == "placeholder")
+        _, outputs = expand(module, {w.name: "S(1)"}, nranks=2, rank=1)
+        self.assertEqual([tuple(n.meta["val"].shape) for n in (x, w)], [(4, 6), (6, 4)])
+        self.assertEqual(outputs, ["R"])
+        self.assertEqual([t.split(".")[1] for t in targets(module.graph)], ["mm", "relu", "sum", "all_reduce", "wait_tensor"])
+        self.assertEqual(tuple(next(n for n in module.graph.nodes if "relu" in n.name).meta["val"].shape), (4, 4))
+        with self.assertRaisesRegex(weft.Unsupported, "takes a serial one"):
+            expand(module, {w.name: "S(1)"}, nranks=2, rank=1)
+
+    def test_what_torch_has_no_op_for_is_refused(self):
+        from weft.torch._shard import expand
+
+        module = make_fx(lambda w, ids: torch.nn.functional.embedding(ids, w).sum(), tracing_mode="fake")(
+            torch.randn(8, 4), torch.tensor([1, 5]))
+        before = str(module.graph)
+        with self.assertRaisesRegex(weft.Unsupported, "torch has no op for c_embedding"):
+            expand(module, {next(iter(module.graph.nodes)).name: "S(0)"}, nranks=2, rank=0)
+        self.assertEqual(str(module.graph), before)
+
+
 class Versions(unittest.TestCase):
     def test_an_old_or_too_new_torch_is_refused_with_what_to_do(self):
         from unittest import mock
