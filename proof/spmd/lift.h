@@ -134,6 +134,10 @@ void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *
 bool lift_reshape(const lifter *l, const lifted *x, size_t ndim, const int64_t *dims, size_t new_ndim,
                   const int64_t *new_dims, lifted *out);
 
+/* A part along one axis is that along another too where the rank has the same of both: makes `x` lie so along `axis`,
+ * if it does along such an axis behind it, and along that as it did here. */
+void lift_swap_axes(const lifter *l, size_t rank, size_t axis, axis_placement wanted, lifted *x);
+
 /* lift_family.c */
 WEFT_MUST_USE weft_status lift_times(lifter *l, uint32_t x, int64_t number, bool divide, uint32_t *out);
 /* Names the family of what is made of these: equal ones were made alike. */

@@ -241,7 +241,7 @@ static uint32_t part_axes(const lifter *l, size_t rank, uint32_t id, const lifte
 
 weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is) {
     box b;
-    axis_placement placed;
+    axis_placement placed = REPLICATED;
     value whole;
     *out_is = x->state == LIFT_KNOWN && is_replicated(x->placed[axis]) && !lift_is_sharded_at(l, x, (int)d) &&
               lift_as_box(l->t, x->term, &b) && d < b.ndim && is_cut_at(&b, d) &&
@@ -267,14 +267,14 @@ bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *o
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, own, ndim * sizeof *own);
     const weft_var *v = slot_var(op, to, 0);
-    if (!lift_slice_bounds(op, &b) || v->ndim != ndim) return false;
+    if (!lift_slice_bounds(op, &b)) return false;
     *out = *x;
     uint32_t taken = 0;
     bool is_told = true;
     for (size_t d = 0; d < ndim; d++) {
-        axis_placement placed;
+        axis_placement placed = REPLICATED;
         if (!is_cut_at(&b, d)) continue;
-        uint32_t told = lift_placed_axes(l, v, d);
+        uint32_t told = v->ndim == ndim ? lift_placed_axes(l, v, d) : 0;
         uint32_t axes = lift_is_sharded_at(l, x, (int)d) ? 0 : part_axes(l, rank, id, x, &b, d, told, taken, &placed);
         if (!axes) return false;
         for (size_t i = 0; i < l->grid.naxes; i++)
@@ -285,18 +285,38 @@ bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *o
     return taken && (is_told || is_own_slice(l, rank, id, taken, term_args(l->t, id)[0].term, x));
 }
 
-/* Of the extents of the whole, all but the first that is more than one; *out_dim. */
+static size_t leading_ones(size_t ndim, const int64_t *dims) {
+    size_t n = 0;
+    while (n + 1 < ndim && dims[n] == 1) n++;
+    return n;
+}
+
+/* Of the extents of the whole, but for ones in front, all but the first; *out_dim: which that is. */
 static bool same_rows(size_t ndim, const int64_t *part, size_t nwhole, const int64_t *whole, int64_t *out_row,
                       size_t *out_dim) {
     *out_row = 1;
-    *out_dim = 0;
-    if (!part || !whole || ndim == 0 || ndim != nwhole) return false;
-    while (*out_dim + 1 < ndim && part[*out_dim] == 1 && whole[*out_dim] == 1) ++*out_dim;
+    if (!part || !whole || ndim == 0 || nwhole == 0) return false;
+    size_t first = leading_ones(nwhole, whole);
+    if (nwhole - first > ndim) return false;
+    *out_dim = ndim - (nwhole - first);
+    for (size_t d = 0; d < *out_dim; d++)
+        if (part[d] != 1) return false;
     for (size_t d = *out_dim + 1; d < ndim; d++) {
-        if (part[d] != whole[d]) return false;
+        if (part[d] != whole[d + nwhole - ndim]) return false;
         *out_row = lift_product(*out_row, part[d]);
     }
     return *out_row > 0;
+}
+
+/* The same value under the extents of which the rank's are `own`. */
+static weft_status under_extents(lifter *l, size_t ndim, const int64_t *own, lifted *x) {
+    int64_t dims[WEFT_MAX_RANK], all[WEFT_MAX_RANK];
+    value v = value_of(x->term);
+    memcpy(dims, own, ndim * sizeof *own);
+    lift_extents(l, x, ndim, dims, all);
+    TRY(term_reshape(l->t, v, ndim, all, &v));
+    x->term = v.term;
+    return NULL;
 }
 
 /* Rows of what the rank has are its part along some axes, where ranks elsewhere along them take other rows. */
@@ -311,17 +331,22 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     size_t ndim = 0, nwhole = 0, d;
     const int64_t *dims = term_dims(l->t, id, &ndim), *whole = term_dims(l->t, of, &nwhole);
     int64_t row;
-    if (x.state != LIFT_KNOWN || !same_rows(ndim, dims, nwhole, whole, &row, &d)) return NULL;
+    if (x.state != LIFT_KNOWN || ndim > WEFT_MAX_RANK || !same_rows(ndim, dims, nwhole, whole, &row, &d)) return NULL;
     if (lift_is_sharded_at(l, &x, (int)d) || h->ints[1] != lift_product(row, dims[d]) || dims[d] <= 0) return NULL;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (ndim != nwhole && is_sharded(x.placed[i])) return NULL;
     uint32_t replicated = lift_axes_with(l, &x, REPLICATED);
     for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
         int64_t at = lift_part(l, rank, axes);
-        if ((axes & replicated) != axes || lift_product(dims[d], lift_extent(l, axes)) != whole[d]) continue;
+        if ((axes & replicated) != axes || lift_product(dims[d], lift_extent(l, axes)) != whole[d + nwhole - ndim])
+            continue;
         if (h->ints[0] != lift_product(at, h->ints[1]) || !is_own_slice(l, rank, id, axes, part, &x)) continue;
-        *out = x;
+        lifted made = x;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->placed[i] = sharded((int)d);
-        lift_name_family(l, &x, 1, out);
+            if (axes >> i & 1) made.placed[i] = sharded((int)d);
+        if (ndim != nwhole) TRY(under_extents(l, ndim, dims, &made));
+        lift_name_family(l, &x, 1, &made);
+        *out = made;
         *out_is = true;
         return NULL;
     }

@@ -31,7 +31,7 @@ static weft_status reduce_along(lifter *l, uint32_t id, weft_reduce reduce, uint
 weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
     const head *h = term_head(l->t, id);
     weft_reduce reduce = h->reduce;
-    uint32_t own = term_args(l->t, id)[0].term, at = l->record[rank][id], axes;
+    uint32_t own = term_args(l->t, id)[0].term, at = l->record[rank][id], axes = 0;
     uint32_t all = 0; /* axes along which ranks differ */
     for (size_t i = 0; i < l->grid.naxes; i++) all |= l->grid.extent[i] > 1 ? UINT32_C(1) << i : 0;
     const lifted x = l->known[rank][own];

@@ -152,6 +152,24 @@ int64_t lift_part(const lifter *l, size_t rank, uint32_t axes) {
     return at;
 }
 
+static int count_sharding(const lifter *l, const lifted *x, int d) {
+    int n = 0;
+    for (size_t i = 0; i < l->grid.naxes; i++) n += sharded_dim(x->placed[i]) == d;
+    return n;
+}
+
+void lift_swap_axes(const lifter *l, size_t rank, size_t axis, axis_placement wanted, lifted *x) {
+    const grid *g = &l->grid;
+    for (size_t m = axis + 1; m < g->naxes && !placed_equal(x->placed[axis], wanted); m++) {
+        axis_placement a = x->placed[axis], b = x->placed[m], one = is_sharded(a) ? a : b;
+        if (!placed_equal(b, wanted) || is_partial(a) || is_partial(b) || is_sharded(a) == is_sharded(b)) continue;
+        if (!is_sharded_evenly(one, one.dim) || count_sharding(l, x, one.dim) > 1 || g->extent[axis] != g->extent[m] ||
+            g->at[rank][axis] != g->at[rank][m])
+            continue;
+        x->placed[axis] = b, x->placed[m] = a;
+    }
+}
+
 /* --- uneven parts ------------------------------------------------------------------------------------------------- */
 
 bool lift_is_sharded_at(const lifter *l, const lifted *x, int d) {

@@ -101,6 +101,21 @@ static weft_status fit_parts(function *f, const sharded_inputs *in, sharded_resu
     return NULL;
 }
 
+/* Takes a part along the axis for one along another that is still to come, or the other way round. */
+static weft_status fit_axes(function *f, const sharded_inputs *in, sharded_result *out) {
+    for (size_t i = 0; i < f->nargs && !out->is_known; i++) {
+        for (size_t m = in->axis + 1; m < f->l->grid.naxes && !out->is_known; m++) {
+            const lifted was = f->args[i];
+            if (was.state != LIFT_KNOWN) break;
+            lift_swap_axes(f->l, f->rank, in->axis, was.placed[m], &f->args[i]);
+            if (lift_placed_alike(&was, &f->args[i])) continue;
+            TRY(sharded_output(in, f->id, out));
+            if (!out->is_known) f->args[i] = was;
+        }
+    }
+    return NULL;
+}
+
 static void note_part(function *f, int64_t own, int64_t total) {
     f->own = f->own ? lift_product(f->own, own) : own;
     f->total = f->total ? lift_product(f->total, total) : total;
@@ -139,6 +154,7 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     sharded_result found;
     TRY(sharded_output(&in, f->id, &found));
     if (!found.is_known) TRY(fit_parts(f, &in, &found));
+    if (!found.is_known) TRY(fit_axes(f, &in, &found));
     if (!found.is_known || !note_result(f, axis, &found))
         return *out_reason = "it is not known to treat each row for itself", NULL;
     *out = found.placed;

@@ -168,6 +168,12 @@ static table_probe find_shape(const lifter *l, size_t ndim, const int64_t *dims)
     return at;
 }
 
+static bool has_serial_shape(const lifter *l, uint32_t id) {
+    size_t ndim;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    return dims && find_shape(l, ndim, dims).item != TABLE_NONE;
+}
+
 static weft_status list_shapes(lifter *l, arena *memory) {
     size_t ndim;
     l->shapes = (hash_table){.entries = NULL};
@@ -215,16 +221,13 @@ static weft_status term_of_view(lifter *l, const view *v, size_t ndim, const int
 /* How far a way to put ranks back is from what the serial program does. Best is one by which it has the value; else the
  * fewest levels count, of equal ones a shape that it has, then that of `hint`, then that it is not where there is one
  * element. */
-static size_t distance(const lifter *l, const whole *made, const lifted *as, const lifted *hint, size_t ndim,
-                       const int64_t *dims) {
+static size_t distance(const lifter *l, const whole *made, const lifted *as, const lifted *hint, const int64_t *dims) {
     enum { MOST_MOVED = 3 * LIFT_AXES + 1 };
-    size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS, n;
+    size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS;
     for (size_t k = 0; k < l->grid.naxes; k++)
         if (!placed_equal(as->placed[k], hint->placed[k]) && is_sharded(as->placed[k]))
             moved += dims[as->placed[k].dim] == 1 ? 2 : 1;
-    const int64_t *extents = term_dims(l->t, made->term, &n);
-    bool has_shape = extents && find_shape(l, ndim, extents).item != TABLE_NONE;
-    return (2 * levels + !has_shape) * MOST_MOVED + moved;
+    return (2 * levels + !has_serial_shape(l, made->term)) * MOST_MOVED + moved;
 }
 
 /* The way to put ranks back that is nearest to the serial program. */
@@ -251,7 +254,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
         int64_t extents[WEFT_MAX_RANK];
         lift_extents(l, &as, ndim, dims, extents);
         TRY(term_of_view(l, &v, ndim, extents, &made));
-        size_t far = distance(l, &made, &as, &hint, ndim, dims);
+        size_t far = distance(l, &made, &as, &hint, dims);
         for (size_t k = 0; k < l->grid.naxes; k++) far += cut >> k & 1 && p.run[pick[k]];
         if (far >= best) continue;
         best = far;
@@ -283,7 +286,8 @@ weft_status lift_settle(lifter *l, uint32_t id, lifted *x) {
     whole all;
     bool found;
     TRY(find_whole(l, &own, ndim, dims, &found, &made, &all));
-    if (found && (all.is_named || all.levels < now.n)) *x = made;
+    bool loses_shape = has_serial_shape(l, x->term) && !has_serial_shape(l, made.term);
+    if (found && !loses_shape && (all.is_named || all.levels < now.n)) *x = made;
     return NULL;
 }
 

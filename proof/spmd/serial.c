@@ -139,8 +139,10 @@ static const char *why_not_state(const lifter *l, size_t rank, const char *var, 
     lifted expected = lift_replicated(TERM_NONE);
     if (lift_is_partial(l, x)) return "it keeps a partial sum over the ranks: a reduce is missing";
     if (serial && own && lift_declared(l, serial, own, &expected)) return "it keeps something of another shape";
+    lifted held = *x;
     for (size_t i = 0; i < l->grid.naxes; i++) {
-        if (placed_equal(x->placed[i], expected.placed[i])) continue;
+        lift_swap_axes(l, rank, i, expected.placed[i], &held);
+        if (placed_equal(held.placed[i], expected.placed[i])) continue;
         return is_replicated(expected.placed[i]) ? "it keeps what comes from the rank's rows alone"
                                                  : "it keeps another part than it began with";
     }

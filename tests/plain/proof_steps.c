@@ -95,6 +95,22 @@ static const step steps[] = {
       {"[z, <h|h|i|i>]", "[z, h]"},
       {"[h, i]", "[i, h]"},
       {"[c, d]}, out: {Out: h}", "[d, c]}, out: {Out: h}"}}},
+    {"rows of what each rank gathered by itself, along either axis", 2, 2,
+     "    x: " STATE("2, 2", "0, 1") "    y: " STATE("2, 4", "1, -1") "    z: " STATE("2, 4", "1, -1")
+     "    w: " STATE("2, 4", "1, -1") "    g: " LOCAL("4, 2") "    a: " LOCAL("2, 2") "    b: " LOCAL("2, 2")
+     "    j: " LOCAL("2, 4") "    u: " LOCAL("4, 4") "    s: " LOCAL("2, 4") "    t: " LOCAL("2, 4")
+     "    k: " LOCAL("2, 4"),
+     OVER("c_allgather", "x", "g", "2") HALVES("g", "a", "b", "0") JOIN("a", "b", "j", "1")
+     OVER("c_allgather", "j", "u", "1") SLICE("u", "s", "0", "<0|2|0|2>", "<2|4|2|4>") OP("tanh", "s", "t")
+     OP("assign", "t", "y") "  - {elementwise_mul: {X: z, \"Y\": s}, out: {Out: k}, attrs: {axis: -1}}\n"
+     OP("assign", "k", "w"),
+     "    x: " WHOLE("4, 4") "    y: " WHOLE("4, 4") "    z: " WHOLE("4, 4") "    w: " WHOLE("4, 4")
+     "    t: " LOCAL("4, 4") "    k: " LOCAL("4, 4"),
+     OP("tanh", "x", "t") OP("assign", "t", "y")
+     "  - {elementwise_mul: {X: z, \"Y\": x}, out: {Out: k}, attrs: {axis: -1}}\n" OP("assign", "k", "w"),
+     {{"starts: [<0|2|0|2>], ends: [<2|4|2|4>]", "starts: [<0|0|2|2>], ends: [<2|2|4|4>]"},
+      {"starts: [<0|2|0|2>], ends: [<2|4|2|4>]", "starts: [<2|0|2|0>], ends: [<4|2|4|2>]"},
+      {"starts: [<0|2|0|2>], ends: [<2|4|2|4>]", "starts: [0], ends: [2]"}}},
     {"columns of two values, one value behind the other", 1, 2,
      "    p: " STATE("2, 2", "-1, 1") "    q: " STATE("3, 2", "-1, 1") "    y: " STATE("5, 2", "-1, 1")
      "    j: " LOCAL("5, 2"),
