@@ -22,10 +22,13 @@ typedef struct follower {
 /* --- from dimensions to factors ----------------------------------------------------------------------------------- */
 
 axes_cuts axes_cut(const axes_mesh *on, int64_t extent, const uint8_t *axes, int naxes) {
-    int64_t size[1 << AXES_MESH] = {extent}; /* of parts: each cut leaves two kinds of each */
+    int64_t size[1 << AXES_MESH], parts = 1; /* size: of parts: each cut leaves two kinds of each */
     int n = 1;
     bool even = true;
-    for (int i = 0; i < naxes && extent >= 0; i++) {
+    for (int i = 0; i < naxes; i++) parts *= on->extent[axes[i]];
+    if (extent < 0 || extent % parts == 0) return AXES_CUT_EVEN;
+    size[0] = extent;
+    for (int i = 0; i < naxes; i++) {
         int64_t by = on->extent[axes[i]];
         for (int k = 0, had = n; k < had; k++) {
             int64_t most = size[k] / by + (size[k] % by != 0), last = size[k] - (by - 1) * most;
@@ -43,6 +46,10 @@ int axes_factors(const axes_rule *r, const axes_mesh *on, const axes_arg *x, int
                  uint16_t *out_factors) {
     const axes_dim *dim = &x->dims[d];
     int at = 0;
+    if (dim->nfactors == 1) {
+        for (int i = 0; i < p->naxes[d]; i++) out_factors[i] = dim->factors[0];
+        return p->naxes[d];
+    }
     int64_t left = dim->nfactors ? r->factors[dim->factors[0]].size : 1;
     for (int i = 0; i < p->naxes[d]; i++) {
         int64_t n = on->extent[p->axes[d][i]];

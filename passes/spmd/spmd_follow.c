@@ -113,7 +113,11 @@ static void give_dim(follower *f, size_t number, const axes_arg *x, int d, spmd_
 static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
     spmd_var *v = spmd_var_of(f->plan, var);
     if (!v || x->any || v->whole.ndim != x->ndim || v->is_fixed || v->is_pinned) return;
-    for (int d = 0; d < x->ndim; d++) give_dim(f, number, x, d, v);
+    for (int d = 0; d < x->ndim; d++) {
+        const axes_dim *dim = &x->dims[d];
+        bool has_all = dim->nfactors == 1 && f->claims[dim->factors[0]].count <= v->want.naxes[d];
+        if (!has_all) give_dim(f, number, x, d, v);
+    }
 }
 
 static void follow_op(follower *f, size_t number) {

@@ -109,8 +109,72 @@ Test(spmd_paths, no_more_bytes_than_dtensor) {
         check_row(json_array_get(rows, i), i, &a, &ours, &theirs);
         arena_fini(&a);
     }
-    cr_assert(json_array_size(rows) == 528 && ours < theirs, "%zu rows, %g bytes, DTensor %g", json_array_size(rows), ours,
-              theirs);
+    cr_assert(json_array_size(rows) == 528 && ours < theirs, "%zu rows, %g bytes, DTensor %g", json_array_size(rows),
+              ours, theirs);
     json_decref(rows);
+    weft_context_destroy(context);
+}
+
+/* --- lists of axes ------------------------------------------------------------------------------------------------ */
+
+/* Axes of a dimension as digits, major first; "+" before one: the value is a sum along it. */
+typedef struct list_row {
+    const char *from[2], *to[2]; /* by dimension; of a sum in the first */
+    int count;                   /* of steps */
+    spmd_step_kind kind;         /* of the first */
+    uint32_t axes;
+    double sent; /* bytes of 16 x 16 floats on 2 x 2 x 3 ranks */
+} list_row;
+
+static const list_row list_rows[] = {
+    {{"01", ""}, {"0", ""}, 1, STEP_ALL_GATHER, 2, 256},
+    {{"01", ""}, {"", ""}, 1, STEP_ALL_GATHER, 3, 768},
+    {{"10", ""}, {"", ""}, 2, STEP_ALL_GATHER, 1, 768},
+    {{"01", ""}, {"", "01"}, 1, STEP_ALL_TO_ALL, 3, 192},
+    {{"01", ""}, {"0", "1"}, 1, STEP_ALL_TO_ALL, 2, 128},
+    {{"0", "1"}, {"01", ""}, 1, STEP_ALL_TO_ALL, 2, 128},
+    {{"+0+1", ""}, {"01", ""}, 1, STEP_REDUCE_SCATTER, 3, 768},
+    {{"+0+1", ""}, {"10", ""}, 2, STEP_REDUCE_SCATTER, 2, 768},
+    {{"+0+1", ""}, {"", ""}, 1, STEP_ALL_REDUCE, 3, 1536},
+    {{"", ""}, {"01", ""}, 1, STEP_SLICE, 3, 0},
+    {{"", ""}, {"10", ""}, 2, STEP_SLICE, 2, 0},
+    {{"0", ""}, {"01", ""}, 1, STEP_SLICE, 2, 0},
+    {{"01", ""}, {"10", ""}, 3, STEP_ALL_TO_ALL, 3, 448}, /* by way of the other dimension */
+    {{"02", ""}, {"0", ""}, 1, STEP_ALL_GATHER, 4, 384},  /* parts of 3, 3 and 2 rows */
+};
+
+static axes_placed placed_as_said(const char *const *said) {
+    axes_placed p = {.naxes = {0}};
+    for (int d = 0; d < 2; d++)
+        for (const char *at = said[d]; *at; at++) {
+            if (*at == '+')
+                p.partial[*++at - '0'] = 1 + WEFT_REDUCE_SUM;
+            else
+                placed_shard(&p, d, *at - '0');
+        }
+    return p;
+}
+
+Test(spmd_paths, lists_of_axes) {
+    static const int64_t extents[] = {2, 2, 3};
+    const mesh on = {.ndim = 3, .shape = extents};
+    const shape whole = {.dtype = WEFT_FP32, .ndim = 2, .dims = {16, 16}, .height = -1};
+    spmd_mesh m = {.mesh = &on, .axes = {.naxes = 3, .extent = {2, 2, 3}, .uneven = true, .shares = true}};
+    arena a;
+    must(weft_context_create(NULL, &context));
+    arena_init(&a, &context->allocator);
+    must(spmd_paths_init(&m, &a));
+    for (size_t i = 0; i < sizeof list_rows / sizeof *list_rows; i++) {
+        const list_row *r = &list_rows[i];
+        axes_placed from = placed_as_said(r->from), to = placed_as_said(r->to);
+        spmd_path path;
+        cr_assert(spmd_find_path(&m, &whole, &from, &to, &path), "row %zu", i);
+        cr_expect_eq(path.count, r->count, "row %zu: %d steps", i, path.count);
+        cr_expect(path.steps[0].kind == r->kind && path.steps[0].axes == r->axes, "row %zu: kind %d along %u", i,
+                  path.steps[0].kind, path.steps[0].axes);
+        cr_expect_float_eq(path.sent, r->sent, 1e-6, "row %zu: %g bytes", i, path.sent);
+        cr_expect(placed_same(&path.steps[path.count - 1].made, &to, 2, 3), "row %zu ends elsewhere", i);
+    }
+    arena_fini(&a);
     weft_context_destroy(context);
 }
