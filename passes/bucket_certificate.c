@@ -26,6 +26,8 @@ static const char *why_not(const bucket_times *t) {
         if (t->plan->instrs[i].stream == 0 && t->plan->instrs[i].ring_id >= 0)
             return "collectives on the compute stream slow nobody down";
     if ((uint32_t)t->plan->nstreams != 1 + t->nlanes) return "the program has other streams than those of reduces";
+    bool slowed = t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1;
+    if (slowed && !bucket_contends(t)) return "that several streams slow one another down is not planned";
     if (t->nlanes > MOST_LANES) return "reduces are on more than 8 streams";
     for (size_t e = 0; e < t->nedges; e++)
         if (t->plan->instrs[t->edges[e].instr].stream != 0) return "reduces wait for one another";

@@ -259,13 +259,14 @@ static unsigned draw(unsigned below) {
 
 enum { MOST_GRADIENTS = 12 };
 
-/* Gradients of one or two types are made and reduced; what needs them comes at the end in any order, some of it (early)
+/* Gradients of one or two types are made and reduced, asynchronously on that many rings (0: by ops of Paddle's on one);
+ * what needs them comes at the end in any order, some of it (early)
  * between. */
-static void print_program(char *to, size_t nbytes, unsigned ntypes, bool early) {
+static void print_program(char *to, size_t nbytes, unsigned ntypes, unsigned nrings, bool early) {
     static const char *const types[] = {"float32", "float64"};
     FILE *f = fmemopen(to, nbytes, "w");
     unsigned count = 1 + draw(MOST_GRADIENTS), order[MOST_GRADIENTS];
-    fputs("weft: 1\nrings: {0: [0, 1, 2, 3]}\nblocks:\n- vars:\n", f);
+    fputs("weft: 1\nrings: {0: [0, 1, 2, 3], 1: [0, 1, 2, 3]}\nblocks:\n- vars:\n", f);
     for (unsigned i = 0; i < count; i++) {
         unsigned n = 1 + draw(3) * draw(40000);
         const char *type = types[draw(ntypes)];
@@ -279,10 +280,14 @@ static void print_program(char *to, size_t nbytes, unsigned ntypes, bool early) 
     bool done[MOST_GRADIENTS] = {false};
     for (unsigned i = 0; i < count; i++) {
         fprintf(f, "  - {scale: {X: [x%u]}, out: {Out: [g%u]}, attrs: {scale: 2.0, op_role: 1}}\n", i, i);
-        fprintf(f,
-                "  - {c_allreduce_sum: {X: [g%u]}, out: {Out: [g%u]}, attrs: {op_namescope: "
-                "/auto_parallel/data_parallel, op_role: 1, ring_id: 0, use_calc_stream: true}}\n",
-                i, i);
+        if (nrings)
+            fprintf(f, "  - {all_reduce: {x: [g%u]}, out: {out: [g%u]}, attrs: {ring_id: %u, async_op: true}}\n", i, i,
+                    draw(nrings));
+        else
+            fprintf(f,
+                    "  - {c_allreduce_sum: {X: [g%u]}, out: {Out: [g%u]}, attrs: {op_namescope: "
+                    "/auto_parallel/data_parallel, op_role: 1, ring_id: 0, use_calc_stream: true}}\n",
+                    i, i);
         unsigned which = draw(i + 1);
         if (!early || draw(3) || done[which]) continue;
         fprintf(f, "  - {scale: {X: [g%u]}, out: {Out: [o%u]}, attrs: {scale: 0.5, op_role: 2}}\n", which, which);
@@ -302,7 +307,7 @@ static void check_random(unsigned ntypes, bool early, unsigned count) {
         weft_program *p;
         state = seed;
         write_cluster(seed % NCLUSTERS);
-        print_program(text, sizeof text, ntypes, early);
+        print_program(text, sizeof text, ntypes, 0, early);
         snprintf(what, sizeof what, "%u types, early %d, seed %u", ntypes, early, seed);
         must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, what, &p));
         check_program(what, p, 4, seed % 2 ? "prune_grad_scale, " : "");
@@ -314,6 +319,33 @@ Test(passes_planned_buckets, what_is_predicted_of_random_programs) {
     unsigned count = getenv("WEFT_LONG_TESTS") ? 1000 : 60;
     check_random(1, false, count);
     check_random(2, false, count);
+}
+
+/* A ring is a stream: each is planned by itself, and the step is what all make of it. */
+Test(passes_planned_buckets, what_is_predicted_of_several_rings) {
+    static const char *const modes[] = {"in_place", "coalesced", "concat"};
+    static char text[20000];
+    unsigned count = getenv("WEFT_LONG_TESTS") ? 1000 : 60;
+    for (unsigned seed = 0; seed < count; seed++) {
+        char list[FOLDER_PATH_ROOM + 200];
+        weft_program *p;
+        weft_report *report;
+        played got;
+        state = seed;
+        write_cluster(seed % (NCLUSTERS - 1)); /* all but contention, which counts for one stream of reduces alone */
+        print_program(text, sizeof text, 1 + seed % 2, 2, seed % 3 == 0);
+        must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "rings", &p));
+        snprintf(list, sizeof list, "fuse_allreduce_buckets: {mode: %s, bucket_mb: auto, cluster: \"%s\"}",
+                 modes[seed % 3], cluster_path);
+        weft_program *made = pass(p, list, &report);
+        simulate(made, 4, &got);
+        cr_expect_eq(got.step_ns, count_of(report, "predicted step ns"), "seed %u: a step takes %lld ns", seed,
+                     (long long)got.step_ns);
+        cr_expect_leq(count_of(report, "bound ns"), got.step_ns, "seed %u", seed);
+        weft_report_destroy(report);
+        weft_program_destroy(made);
+        weft_program_destroy(p);
+    }
 }
 
 /* Results that are needed early delay what comes after: still predicted, but there may be something better. */
@@ -413,7 +445,7 @@ Test(passes_planned_buckets, memory_is_kept_within_its_limit) {
         if (seed % 2)
             print_two_passes(text, sizeof text);
         else
-            print_program(text, sizeof text, 1 + seed / 2 % 2, seed % 3 == 0);
+            print_program(text, sizeof text, 1 + seed / 2 % 2, 0, seed % 3 == 0);
         snprintf(what, sizeof what, "seed %u", seed);
         must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, what, &p));
         nlonger += check_memory(what, p);
