@@ -70,10 +70,10 @@ fi
 with_host=$fixtures/paddle26/twoloss_dp2
 # shellcheck disable=SC2086
 says 1 'out of memory' 'no memory' cuda WEFT_STANDIN_FAIL=malloc:1 "$weft" run $program --device cuda
-for call in launch memcpy; do
+for call in launch:9 memcpy:10; do
     # shellcheck disable=SC2086
-    says 1 'a failure of the stand-in' "the 9th $call fails" \
-        cuda WEFT_STANDIN_FAIL=$call:9 "$weft" run $program --device cuda
+    says 1 'a failure of the stand-in' "$call fails" \
+        cuda WEFT_STANDIN_FAIL=$call "$weft" run $program --device cuda
 done
 
 prints 0 '^0 of [0-9]+ instructions would run on the host' 'plan --device' \

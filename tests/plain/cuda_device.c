@@ -121,6 +121,49 @@ static void test_failures(void) {
         check(cuda_training_fails(with_conv, of_dnn[k], &options, what, sizeof what), "%s", what);
 }
 
+/* --- what is one launch ------------------------------------------------------------------------------------------- */
+
+/* Launches of a kernel while a program trains. */
+static int count_launches(const char *folder, const char *which, bool is_traced) {
+    cuda_training s;
+    weft_executor_options options = options_of("cuda", 1, is_traced);
+    int before = cuda_standin_launches(which);
+    cuda_training_open(&s, folder, "%s/serial.pdmodel", 1, &options);
+    check(!s.status, "%s: %s", folder, weft_status_message(s.status));
+    cuda_training_close(&s);
+    return cuda_standin_launches(which) - before;
+}
+
+/* All parameters of an optimizer are one launch in a step that is issued, and one in the graph. */
+static void test_groups(void) {
+    static const char *const programs[][2] = {{"paddle26/mlp_sgd_dp2", "update_sgd"},
+                                              {"paddle26/mlp_adam_dp2_lossscale", "update_adam"},
+                                              {"paddle3/lenet_momentum_dp2", "update_momentum"}};
+    char folder[TRAINING_PATH], many[100];
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *one = programs[i][1];
+        if (!fixture_path(folder, sizeof folder, programs[i][0])) continue;
+        snprintf(many, sizeof many, "%s_many", one);
+        int n = count_launches(folder, one, false);
+        check(n == 0, "%s: %s is launched %d times by itself", folder, one, n);
+        n = count_launches(folder, many, false);
+        check(n == 2, "%s: %s is launched %d times", folder, many, n);
+        n = count_launches(folder, one, true);
+        check(n > 2, "%s: %s has %d times of its own", folder, one, n);
+    }
+}
+
+/* A row that is added to a product, and relu behind it, are the product's. */
+static void test_epilogues(void) {
+    static const char *const gone[] = {"strided_add", "unary_relu"};
+    char folder[TRAINING_PATH];
+    if (!fixture_path(folder, sizeof folder, "paddle26/mlp_sgd_dp2")) return;
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++) {
+        int n = count_launches(folder, gone[i], false);
+        check(n == 0, "%s: %s is launched %d times", folder, gone[i], n);
+    }
+}
+
 int main(void) {
     static const char *const few[] = {"paddle26/mlp_adam_dp2_lossscale",
                                       "paddle26/mlp_dp2_sharding",
@@ -139,7 +182,11 @@ int main(void) {
         return 0;
     }
     bool is_on_gpu = cuda_standin_is_left_out();
-    if (!is_on_gpu) test_failures(); /* before there are threads here */
+    if (!is_on_gpu) {    /* the stand-in fails, and counts what is launched */
+        test_failures(); /* before there are threads here */
+        test_groups();
+        test_epilogues();
+    }
     nschedules = is_slow ? 2 : is_long ? 10 : 3;
     if (is_long || is_on_gpu) {
         compare_era("paddle26");

@@ -19,7 +19,10 @@ _Static_assert(sizeof(layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "fits");
 
 typedef struct desc {
     cublasOperation_t a, b;
+    cublasLtEpilogue_t epilogue; /* 0: none */
+    const void *bias;
 } desc;
+_Static_assert(sizeof(desc) <= sizeof(cublasLtMatmulDescOpaque_t), "fits");
 
 typedef struct product {
     layout a, b, d;
@@ -40,7 +43,7 @@ SHOWN cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t out, s
                                                      cudaDataType_t scale) {
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(out, 0, size);
-    memcpy(out, &(desc){CUBLAS_OP_N, CUBLAS_OP_N}, sizeof(desc));
+    memcpy(out, &(desc){.a = CUBLAS_OP_N, .b = CUBLAS_OP_N}, sizeof(desc));
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -48,8 +51,13 @@ SHOWN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of, cub
                                                     const void *value, size_t nbytes) {
     desc d;
     memcpy(&d, of, sizeof d);
-    if (nbytes != sizeof(cublasOperation_t)) return CUBLAS_STATUS_INVALID_VALUE;
-    if (attr == CUBLASLT_MATMUL_DESC_TRANSA)
+    size_t wanted = attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof d.bias : sizeof d.a;
+    if (nbytes != wanted) return CUBLAS_STATUS_INVALID_VALUE;
+    if (attr == CUBLASLT_MATMUL_DESC_EPILOGUE)
+        memcpy(&d.epilogue, value, nbytes);
+    else if (attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+        memcpy(&d.bias, value, nbytes);
+    else if (attr == CUBLASLT_MATMUL_DESC_TRANSA)
         memcpy(&d.a, value, nbytes);
     else if (attr == CUBLASLT_MATMUL_DESC_TRANSB)
         memcpy(&d.b, value, nbytes);
@@ -134,6 +142,7 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
     product p = product_of(of, a, b, d);
     (void)handle, (void)c, (void)preference, (void)most;
     if (!fits(&p)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (p.desc.epilogue && (!p.desc.bias || p.d.nbatch != 1)) return CUBLAS_STATUS_INVALID_VALUE;
     memset(&results[0], 0, sizeof results[0]);
     results[0].algo.data[0] = ALGORITHM;
     results[0].workspaceSize = WORKSPACE;
@@ -145,6 +154,15 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
 
 static size_t size_of(const layout *l) {
     return l->type == ELEMENT_FP32 ? 4 : 2;
+}
+
+/* A column of D. */
+static void finish(const product *p, float *sums) {
+    if (!p->desc.epilogue) return;
+    for (uint64_t i = 0; i < p->d.rows; i++) {
+        sums[i] += real_at(p->desc.bias, p->d.type, (int64_t)i);
+        if (p->desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && !(sums[i] > 0)) sums[i] = 0;
+    }
 }
 
 static void multiply(const product *p, const char *a, const char *b, char *d) {
@@ -164,6 +182,7 @@ static void multiply(const product *p, const char *a, const char *b, char *d) {
                 for (uint64_t i = 0; i < p->d.rows; i++)
                     sums[i] += factor * real_at(a, p->a.type, from + (int64_t)i * a_row);
         }
+        finish(p, sums);
         for (uint64_t i = 0; i < p->d.rows; i++) store_real(d, p->d.type, (int64_t)j * p->d.ld + (int64_t)i, sums[i]);
     }
     free(sums);
@@ -183,6 +202,7 @@ static int64_t matrix_at(const layout *l, int64_t batch) {
 static void run(standin_item *item) {
     const product *p = (const product *)(const void *)item->bytes;
     standin_touch(item, p->workspace, WORKSPACE, true);
+    if (p->desc.epilogue) standin_touch(item, p->desc.bias, p->d.rows * size_of(&p->d), false);
     for (int64_t k = 0; k < p->d.nbatch; k++) {
         touch(item, &p->a, p->from_a, k, false);
         touch(item, &p->b, p->from_b, k, false);

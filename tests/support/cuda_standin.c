@@ -28,6 +28,17 @@ void cuda_standin_seed(unsigned seed) {
     symbol.call(seed);
 }
 
+int cuda_standin_launches(const char *which) {
+    union {
+        void *object;
+        int (*call)(const char *);
+    } symbol = {NULL};
+    void *library = cuda_standin_library("libcudart.so.13");
+    if (library) symbol.object = dlsym(library, "standin_launches");
+    if (!symbol.object) abort();
+    return symbol.call(which);
+}
+
 const device_engine *cuda_standin_open(void) {
     char folder[PATH_MAX], path[PATH_MAX + 40];
     ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);

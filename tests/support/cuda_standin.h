@@ -13,6 +13,9 @@ bool cuda_standin_is_left_out(void);
 /* In what order streams run from now on; of a GPU: as it likes. */
 void cuda_standin_seed(unsigned seed);
 
+/* How often a kernel was launched, or captured, so far. */
+int cuda_standin_launches(const char *which);
+
 /* A library of the stand-ins, once they are open; never closed. NULL: there is none. */
 void *cuda_standin_library(const char *file);
 

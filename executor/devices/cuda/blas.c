@@ -89,13 +89,12 @@ static uint32_t alignment_of(const blas_matrix *m, size_t nbytes) {
     return (uint32_t)(bits & (~bits + 1));
 }
 
-static weft_status choose(cublasLtHandle_t handle, blas_product *p, const blas_matrix *a, const blas_matrix *b,
-                          const blas_matrix *c, size_t nbytes) {
+static weft_status choose(cublasLtHandle_t handle, blas_product *p) {
     cublasLtMatmulPreferenceOpaque_t preference;
     cublasLtMatmulHeuristicResult_t result;
     uint64_t most = WORKSPACE_NBYTES;
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_MASK & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_INPLACE;
-    uint32_t of_a = alignment_of(b, nbytes), of_b = alignment_of(a, nbytes), of_c = alignment_of(c, nbytes);
+    uint32_t of_a = p->alignment[0], of_b = p->alignment[1], of_c = p->alignment[2];
     const struct {
         cublasLtMatmulPreferenceAttributes_t attr;
         const void *value;
@@ -133,7 +132,25 @@ weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matri
     TRY(describe(&p->b, a, type, nbatch));
     TRY(describe(&p->c, c, type, nbatch));
     p->alpha = alpha;
-    return choose(handle, p, a, b, c, weft_dtype_nbytes(dtype));
+    p->nbatch = nbatch;
+    p->columns = c->columns;
+    p->alignment[0] = alignment_of(b, weft_dtype_nbytes(dtype));
+    p->alignment[1] = alignment_of(a, weft_dtype_nbytes(dtype));
+    p->alignment[2] = alignment_of(c, weft_dtype_nbytes(dtype));
+    return choose(handle, p);
+}
+
+/* A row of C is a column there, and a bias is a column. */
+weft_status blas_add_row(blas_product *p, const void *row, bool relu) {
+    cublasLtHandle_t handle;
+    cublasLtEpilogue_t epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    blas_product with = *p;
+    TRY(find_handle(&handle));
+    BLAS_TRY(MatmulDescSetAttribute, &with.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    BLAS_TRY(MatmulDescSetAttribute, &with.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &row, sizeof row);
+    TRY(choose(handle, &with));
+    *p = with;
+    return NULL;
 }
 
 weft_status blas_launch(const cuda_launch *l, const blas_product *p, const void *a, const void *b, void *c) {

@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
 #include "executor/devices/cuda/joint.h"
 
@@ -90,6 +91,12 @@ static weft_status issue_work(cuda_command *c) {
     if (!c->op) return cuda_host_issue(c, NULL);
     const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
     cuda_launch l = {d, &c->on_device, c->lane->stream, c->lane->rank->own_step};
+    if (c->group) return cuda_group_launch(&l, c->group);
+    if (c->product) {
+        l.call = &c->product->on_device;
+        return c->product->op->launch(&l);
+    }
+    if (c->is_away) return NULL;
     return c->half ? cuda_half_launch(&l, c->op, c->half) : c->op->launch(&l);
 }
 

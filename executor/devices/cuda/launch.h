@@ -3,6 +3,7 @@
 #define EXECUTOR_DEVICES_CUDA_LAUNCH_H
 
 #include "executor/devices/cuda/cuda.h"
+#include "executor/devices/cuda/kernels/args.h"
 
 /* A call on a stream. Addresses are the GPU's. */
 typedef struct cuda_launch {
@@ -11,6 +12,12 @@ typedef struct cuda_launch {
     cudaStream_t stream;
     const unsigned long long *step; /* where the GPU has the number of the step; for ops that draw */
 } cuda_launch;
+
+/* An optimizer's op, of which neighbours may be one launch (group.h). */
+typedef struct cuda_updates {
+    update_args (*args)(const kernel_call *c); /* `step` apart */
+    cuda_kernel_id begins, updates;            /* begins: CUDA_KERNELS: nothing comes before */
+} cuda_updates;
 
 typedef struct cuda_op {
     /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A
@@ -21,6 +28,8 @@ typedef struct cuda_op {
     weft_status (*launch)(const cuda_launch *l);
     /* What the state has beside memory of the arena; also after a prepare that refused. NULL: nothing. */
     void (*discard)(void *state);
+    const cuda_updates *updates; /* NULL: it is launched by itself */
+    bool is_product;             /* its state is a blas_product, which may do more (epilogue.h) */
 } cuda_op;
 
 /* That of a row of ops/ops.def; NULL: none. */

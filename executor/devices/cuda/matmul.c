@@ -161,7 +161,7 @@ static weft_status launch_gradients(const cuda_launch *l) {
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradients(p, &of_##name);                                                                       \
     }                                                                                                                  \
-    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product};                                 \
+    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product, .is_product = true};             \
     const cuda_op cuda_##name##_grad = {.prepare = prepare_##name##_grad, .launch = launch_gradients};
 FAMILY(matmul_v2)
 FAMILY(matmul)

@@ -28,13 +28,16 @@ static weft_status prepare_sgd(kernel_prepare *p) {
     return begin(p, (const char *const[]){"MasterParam", NULL});
 }
 
+static update_args args_of_sgd(const kernel_call *c) {
+    return (update_args){.nitems = arg_in(c, 0)->numel,
+                         .param_out = arg_out(c, 0)->data,
+                         .param = arg_in(c, 0)->data,
+                         .rate = arg_in(c, 1)->data,
+                         .grad = arg_in(c, 2)->data};
+}
+
 static weft_status launch_sgd(const cuda_launch *l) {
-    const kernel_call *c = l->call;
-    update_args a = {.nitems = arg_in(c, 0)->numel,
-                     .param_out = arg_out(c, 0)->data,
-                     .param = arg_in(c, 0)->data,
-                     .rate = arg_in(c, 1)->data,
-                     .grad = arg_in(c, 2)->data};
+    update_args a = args_of_sgd(l->call);
     return cuda_start_items(l, CUDA_KERNEL_update_sgd, a.nitems, &a);
 }
 
@@ -48,8 +51,7 @@ static weft_status prepare_momentum(kernel_prepare *p) {
     return NULL;
 }
 
-static weft_status launch_momentum(const cuda_launch *l) {
-    const kernel_call *c = l->call;
+static update_args args_of_momentum(const kernel_call *c) {
     update_args a = ((const update_state *)c->state)->rule;
     a.nitems = arg_in(c, 0)->numel;
     a.param = arg_in(c, 0)->data;
@@ -58,6 +60,11 @@ static weft_status launch_momentum(const cuda_launch *l) {
     a.rate = arg_in(c, 3)->data;
     a.param_out = arg_out(c, 0)->data;
     a.moment_out = arg_out(c, 1)->data;
+    return a;
+}
+
+static weft_status launch_momentum(const cuda_launch *l) {
+    update_args a = args_of_momentum(l->call);
     return cuda_start_items(l, CUDA_KERNEL_update_momentum, a.nitems, &a);
 }
 
@@ -86,8 +93,7 @@ static weft_status prepare_adamw(kernel_prepare *p) {
     return prepare_adams(p, decays ? attr_float(p->op, "coeff", 0.01) * attr_float(p->op, "lr_ratio", 1) : 0);
 }
 
-static weft_status launch_adam(const cuda_launch *l) {
-    const kernel_call *c = l->call;
+static update_args args_of_adam(const kernel_call *c) {
     const update_state *s = c->state;
     update_args a = s->rule;
     a.param = arg_in(c, 0)->data;
@@ -103,14 +109,25 @@ static weft_status launch_adam(const cuda_launch *l) {
     a.pow1_out = data_or_null(arg_out(c, 3));
     a.pow2_out = data_or_null(arg_out(c, 4));
     if (s->skip >= 0) a.skip = data_or_null(arg_in(c, s->skip));
-    a.step = c->workspace;
+    a.nitems = arg_in(c, 0)->numel;
+    return a;
+}
+
+static weft_status launch_adam(const cuda_launch *l) {
+    update_args a = args_of_adam(l->call);
+    cuda_index n = a.nitems;
+    a.step = l->call->workspace;
     a.nitems = 1;
     TRY(cuda_start_items(l, CUDA_KERNEL_adam_begin, 1, &a));
-    a.nitems = arg_in(c, 0)->numel;
+    a.nitems = n;
     return cuda_start_items(l, CUDA_KERNEL_update_adam, a.nitems, &a);
 }
 
-const cuda_op cuda_sgd = {.prepare = prepare_sgd, .launch = launch_sgd};
-const cuda_op cuda_momentum = {.prepare = prepare_momentum, .launch = launch_momentum};
-const cuda_op cuda_adam = {.prepare = prepare_adam, .launch = launch_adam};
-const cuda_op cuda_adamw = {.prepare = prepare_adamw, .launch = launch_adam};
+static const cuda_updates all_sgd = {args_of_sgd, CUDA_KERNELS, CUDA_KERNEL_update_sgd_many},
+                          all_momentum = {args_of_momentum, CUDA_KERNELS, CUDA_KERNEL_update_momentum_many},
+                          all_adam = {args_of_adam, CUDA_KERNEL_adam_begin_many, CUDA_KERNEL_update_adam_many};
+
+const cuda_op cuda_sgd = {.prepare = prepare_sgd, .launch = launch_sgd, .updates = &all_sgd};
+const cuda_op cuda_momentum = {.prepare = prepare_momentum, .launch = launch_momentum, .updates = &all_momentum};
+const cuda_op cuda_adam = {.prepare = prepare_adam, .launch = launch_adam, .updates = &all_adam};
+const cuda_op cuda_adamw = {.prepare = prepare_adamw, .launch = launch_adam, .updates = &all_adam};

@@ -1,6 +1,8 @@
 /* record.c: a rank's instructions become commands: a kernel of the GPU, one of the host, or a collective on the stream.
  */
+#include "executor/devices/cuda/epilogue.h"
 #include "executor/devices/cuda/graph.h"
+#include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
@@ -166,7 +168,7 @@ static weft_status make_scratch(cuda_run *run, cuda_lane *l) {
         if (!c->is_enqueued) c->on_device.workspace = l->device_workspace;
         if (c->in) TRY(cuda_host_aim(&run->head.executor->arena, l, c));
     }
-    return NULL;
+    return cuda_group_lane(l);
 }
 
 weft_status cuda_record(device_run *head, rank_state *state) {
@@ -185,6 +187,7 @@ weft_status cuda_record(device_run *head, rank_state *state) {
         nrecorded[instr->stream]++;
         if (instr->schema->effects & OP_RANDOM) r->draws = true;
     }
+    TRY(cuda_epilogues(r));
     for (int i = 0; i < plan->nstreams; i++) TRY(make_scratch(run, &r->lanes[i]));
     CUDA_TRY(MallocHost, (void **)&r->step, sizeof *r->step);
     CUDA_TRY(Malloc, (void **)&r->own_step, sizeof *r->own_step);
@@ -194,6 +197,7 @@ weft_status cuda_record(device_run *head, rank_state *state) {
 static void discard_lane(cuda_rank *r, cuda_lane *l) {
     for (size_t i = 0; l->commands && i < l->state->ninstrs; i++) {
         cuda_command *c = &l->commands[i];
+        cuda_group_discard(r->run->head.device, c->group);
         discard_state(c, c->op);
         cuda_free(r->run->head.device, &c->workspace);
         if (c->ended) cuda.EventDestroy(c->ended);

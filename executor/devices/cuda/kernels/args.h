@@ -216,4 +216,14 @@ typedef struct loop_delay_args {
     cuda_index nitems, ns; /* nitems: 1 */
 } loop_delay_args;
 
+
+/* Updates of many parameters at once: tables in the GPU's memory, by parameter. An item is an element of all of them, one
+ * behind the other; first[k] is that of table[k], a multiple of a block. */
+typedef struct updates_args {
+    cuda_index nitems;
+    const update_args *table;
+    const cuda_index *first; /* one more than parameters */
+    int n;
+} updates_args;
+
 #endif

@@ -1,11 +1,11 @@
 /* optimizer.cu: updates of parameters. */
 #include "executor/devices/cuda/kernels/kernel.h"
 
-ITEM_KERNEL(update_sgd, update_args) {
+DEVICE void update_sgd_at(const update_args *a, cuda_index i) {
     a->param_out[i] = a->param[i] - *a->rate * a->grad[i];
 }
 
-ITEM_KERNEL(update_momentum, update_args) {
+DEVICE void update_momentum_at(const update_args *a, cuda_index i) {
     float g = a->grad[i] + a->decay * a->param[i], v = a->mu * a->moment[i] + g, rate = *a->rate;
     float param = a->param[i];
     a->moment_out[i] = v;
@@ -13,10 +13,9 @@ ITEM_KERNEL(update_momentum, update_args) {
 }
 
 /* The step's coefficients, and the powers of the next one. */
-ITEM_KERNEL(adam_begin, update_args) {
+DEVICE void adam_begin_at(const update_args *a) {
     double rate = *a->rate, pow1 = *a->pow1, pow2 = *a->pow2, correction = sqrt(1 - pow2);
     int is_skipped = a->skip && *a->skip;
-    if (i) return;
     a->step[3] = (float)is_skipped;
     a->step[0] = (float)(rate * correction / (1 - pow1));
     a->step[1] = (float)(a->epsilon * correction);
@@ -25,7 +24,7 @@ ITEM_KERNEL(adam_begin, update_args) {
     if (a->pow2_out) *a->pow2_out = (float)(is_skipped ? pow2 : pow2 * a->beta2);
 }
 
-ITEM_KERNEL(update_adam, update_args) {
+DEVICE void update_adam_at(const update_args *a, cuda_index i) {
     float b1 = (float)a->beta1, b2 = (float)a->beta2, c1 = (float)(1 - a->beta1), c2 = (float)(1 - a->beta2);
     float g = a->grad[i], m = b1 * a->moment[i] + c1 * g, v = b2 * a->second[i] + c2 * g * g;
     float param = a->param[i];
@@ -38,4 +37,39 @@ ITEM_KERNEL(update_adam, update_args) {
     a->moment_out[i] = m;
     a->second_out[i] = v;
     a->param_out[i] = a->step[2] * param - a->step[0] * (m / (sqrtf(v) + a->step[1]));
+}
+
+/* --- one parameter, and many -------------------------------------------------------------------------------------- */
+
+/* The parameter of an item. */
+DEVICE int update_of(const updates_args *a, cuda_index i) {
+    int low = 0, high = a->n;
+    while (high - low > 1) {
+        int middle = (low + high) / 2;
+        if (a->first[middle] <= i)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+#define UPDATE(name) \
+    ITEM_KERNEL(name, update_args) { \
+        name##_at(a, i); \
+    } \
+    ITEM_KERNEL(name##_many, updates_args) { \
+        int k = update_of(a, i); \
+        if (i - a->first[k] < a->table[k].nitems) name##_at(&a->table[k], i - a->first[k]); \
+    }
+UPDATE(update_sgd)
+UPDATE(update_momentum)
+UPDATE(update_adam)
+#undef UPDATE
+
+ITEM_KERNEL(adam_begin, update_args) {
+    if (!i) adam_begin_at(a);
+}
+ITEM_KERNEL(adam_begin_many, updates_args) {
+    adam_begin_at(&a->table[i]);
 }
