@@ -173,7 +173,13 @@ class Together:
     def __init__(self):
         self.queues = {(a, b): queue.Queue() for a in range(2) for b in range(2)}
 
-    def run(self, rank, module, x, weights):
+    def run(self, rank, module, *inputs):
+        def reduce(value, how, _group):
+            for peer in range(2):
+                self.queues[rank, peer].put(value)
+            assert how == "sum"
+            return sum(self.queues[peer, rank].get(timeout=60) for peer in range(2))
+
         def exchange(value, received, sent, _group):
             for peer, part in enumerate(value.split(sent)):
                 self.queues[rank, peer].put(part)
@@ -181,13 +187,13 @@ class Together:
             assert [len(part) for part in parts] == received
             return torch.cat(parts)
 
-        own = {c10d.all_to_all_single.default: exchange, c10d.wait_tensor.default: lambda value: value}
+        own = {c10d.all_to_all_single.default: exchange, c10d.all_reduce.default: reduce, c10d.wait_tensor.default: lambda value: value}
 
         class Rank(torch.fx.Interpreter):
             def call_function(self, target, args, kwargs):
                 return super().call_function(own.get(target, target), args, kwargs)
 
-        return Rank(module).run(x, *weights)
+        return Rank(module).run(*inputs)
 
 
 class Chunks(unittest.TestCase):
@@ -211,7 +217,7 @@ class Chunks(unittest.TestCase):
         weights = weights[: len([n for n in ranks[0].graph.nodes if n.op == "placeholder"]) - 1]
         together = Together()
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            found = list(pool.map(lambda r: together.run(r, ranks[r], ins[r], weights), range(2)))
+            found = list(pool.map(lambda r: together.run(r, ranks[r], ins[r], *weights), range(2)))
         for mine, wanted in zip(found, expected(ins, weights)):
             for a, b in zip(mine if isinstance(mine, tuple) else (mine,), wanted):
                 torch.testing.assert_close(a, b)
@@ -249,6 +255,28 @@ class Parts(unittest.TestCase):
         self.assertEqual(tuple(next(n for n in module.graph.nodes if "relu" in n.name).meta["val"].shape), (4, 4))
         with self.assertRaisesRegex(weft.Unsupported, "takes a serial one"):
             expand(module, {w.name: "S(1)"}, nranks=2, rank=1)
+
+    def test_a_batch_in_parts_gives_the_whole_ones_gradients(self):
+        from weft.torch._shard import _part, expand
+
+        def step(w, v, x):
+            loss = (torch.tanh(x @ w) @ v).square().mean()
+            return (loss, *torch.autograd.grad(loss, (w, v)))
+
+        torch.manual_seed(0)
+        inputs = [torch.randn(6, 8, requires_grad=True), torch.randn(8, 3, requires_grad=True), torch.randn(4, 6)]
+        expected, ranks = step(*inputs), []
+        for rank in range(2):
+            ranks.append(make_fx(step, tracing_mode="fake")(*inputs))
+            name = [n.name for n in ranks[-1].graph.nodes if n.op == "placeholder"][2]
+            _, placed = expand(ranks[-1], {name: "S(0)"}, nranks=2, rank=rank)
+            self.assertEqual(placed, ["R", "R", "R"])
+        together, plain = Together(), [x.detach() for x in inputs]
+        with torch.no_grad(), concurrent.futures.ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(lambda r: together.run(r, ranks[r], *plain[:2], _part(plain[2], "S(0)", r, 2)), range(2)))
+        for mine in found:
+            for a, b in zip(mine, expected):
+                torch.testing.assert_close(a, b.detach())
 
     def test_what_torch_has_no_op_for_is_refused(self):
         from weft.torch._shard import expand
