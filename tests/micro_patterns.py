@@ -1,6 +1,7 @@
 """Graphs of one pattern each for micro_pipeline_tp, with feeds, and whether two runs agree.
 
-usage: micro_patterns.py write CASE RANKS FOLDER [ints]   writes graph.fx.json or graph.yaml and feed.RANK.npz; ints: sums are exact in any order
+usage: micro_patterns.py write CASE RANKS FOLDER [ints]   writes graph.fx.json or graph.yaml and feed.RANK.npz; ints: sums are exact in any order;
+                                                           wide_*: no feeds, to be simulated
        micro_patterns.py same FOLDER A B [TOLERANCE]      outputs saved as A.RANK.npz and B.RANK.npz are equal, or that close
        micro_patterns.py list"""
 import glob, json, sys
@@ -476,14 +477,39 @@ def scatter_in_paddle(g):
     g.out(g.scatter(g.permute(g.cast(g.mm(x, w), "float32"), 2, 1, 0), 1))
 
 
+def wide_experts(g):  # as large as in training, for the model of a cluster: tokens to two experts a rank, and back
+    x, w, v = g.given("x", [2 * g.n, 512, 4096], "bfloat16"), g.given("w", [2, 4096, 14336], "bfloat16"), g.given("v", [2, 14336, 4096], "bfloat16")
+    y = g.bmm(g.stacked(g.exchange(x), 0, 1), w)
+    g.out(g.exchange(g.stacked(g.bmm(g.node("aten.relu.default", [ref(y)], g.shape[y], y), v), 1, 0)))
+
+
+def wide_heads(g):  # a projection's heads to their ranks, and back to the output projection
+    x, w, v = g.given("x", [16384 // g.n, 8192], "bfloat16"), g.given("w", [8192, 8192], "bfloat16"), g.given("v", [8192, 8192], "bfloat16")
+    h, d = 64, 128
+    y = g.exchange(g.stacked(g.view(g.mm(x, w), 16384 // g.n, h, d), 1, 0))
+    y = g.exchange(g.node("aten.relu.default", [ref(y)], g.shape[y], y))
+    g.out(g.mm(g.view(g.stacked(y, 0, 1), 16384 // g.n, h * d), v))
+
+
+def wide_reduce(g):
+    x, w = g.given("x", [8192, 28672 // g.n], "bfloat16"), g.given("w", [28672 // g.n, 8192], "bfloat16")
+    g.out(g.comm("all_reduce", ["sum"], [8192, 8192], g.mm(x, w)))
+
+
+def wide_back(g):  # a gradient gathered once for both products; the weight's, which ranks keep in parts
+    d, x, w = g.given("d", [8192 // g.n, 8192], "bfloat16"), g.given("x", [8192, 28672 // g.n], "bfloat16"), g.given("w", [28672 // g.n, 8192], "bfloat16")
+    y = g.gather(d)
+    g.out(g.mm(y, g.t(w)), g.mm(g.t(x), y))
+
+
 CASES = {k: v for k, v in list(globals().items()) if callable(v) and k.startswith(("gather_", "accumulate_", "scatter_", "reduce_", "exchange_", "back_"))}
 
 
 def write(case, n, folder, ints):
     g = (Program if case.endswith("_in_paddle") else Graph)(n)
-    CASES[case](g)
+    (CASES.get(case) or globals()[case])(g)
     open(f"{folder}/{g.file}", "w").write(g.text(case))
-    for r in range(n):
+    for r in range(0 if case.startswith("wide_") else n):
         rng, feed = np.random.default_rng(r), {}
         for i in g.inputs:
             v = rng.integers(-2, 3, i["shape"]).astype(np.float32) if ints else rng.standard_normal(i["shape"]).astype(np.float32)

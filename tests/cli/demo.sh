@@ -15,4 +15,8 @@ WEFT=$weft sh tools/pictures.sh "$folder" && cmp "$folder/overlap.svg" docs/over
 ok $? 'docs/overlap.svg is what the commands give (make docs)'
 cmp "$folder/micro_pipeline.svg" docs/micro_pipeline.svg
 ok $? 'docs/micro_pipeline.svg is, too'
+for kind in experts heads reduce back; do
+    cmp "$folder/micro_pipeline_$kind.svg" docs/micro_pipeline_$kind.svg
+    ok $? "docs/micro_pipeline_$kind.svg is, too"
+done
 finish

@@ -97,6 +97,24 @@ ok $? "a simulated step is shorter by what the guard says: $(cat "$folder/gain")
 "$weft" opt "$folder/small.fx.json" -v --passes micro_pipeline_tp -o "$folder/small.yaml" 2>"$folder/report"
 [ "$(grep -c 'too small to gain' "$folder/report")" = 4 ]; ok $? 'a small layer is left as it is'
 
+# the same of the other kinds: experts, heads (the first of two pairs), an all-reduce; what does not gain is left
+for case in 'wide_experts 2' 'wide_heads 1' 'wide_reduce 1' 'wide_reduce 1 all_reduce: scattered, chunks_per_shard: 4'; do
+    # shellcheck disable=SC2086
+    set -- $case
+    name=$1 pairs=$2
+    shift 2
+    rm -f "$folder"/rank*
+    "$PYTHON" tests/micro_patterns.py write "$name" 4 "$folder"
+    "$weft" opt "$folder/graph.fx.json" --no-prove --passes "micro_pipeline_tp: {cluster: $cluster${*:+, $*}}" -o "$folder/rank{rank}.yaml" 2>"$folder/report"
+    [ "$(grep -c 'predicted gain' "$folder/report")" = "$pairs" ]; ok $? "$case: all pairs gain: $(cat "$folder/report")"
+    awk -v before="$(step_of "$folder/graph.fx.json")" -v after="$(step_of $programs)" '/predicted gain/ { split($0, part, ": "); split(part[4], us, " "); gain += us[4] - us[1] }
+        END { saved = 1000 * (before - after); print before, after, gain; exit !(gain > 10 && saved > 0.9 * gain - 10 && saved < 1.1 * gain + 10) }' "$folder/report" >"$folder/gain"
+    ok $? "$case: a simulated step is shorter by what the guard says: $(cat "$folder/gain")"
+done
+"$PYTHON" tests/micro_patterns.py write wide_back 4 "$folder"
+says 0 'all_gather #0: too small to gain' 'what is added up in memory again and again is left' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes "micro_pipeline_tp: {cluster: $cluster}" -o "$folder/left.yaml"
+
 says 1 '\{rank\}' 'chunks need a program a rank' "$weft" opt "$cases/ag_mm.2d.dim0.w4/before.fx.json" --passes 'micro_pipeline_tp: {guard: off}'
 says 0 'left alone \(dependency\): all_gather #0' 'a candidate that is left says why' \
     "$weft" opt "$cases/neg.A_is_rhs.w4/before.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
