@@ -143,7 +143,7 @@ static void ask_for_short_slices(void) {
 static void *work(void *arg) {
     cpu_stream *s = arg;
     cpu_run *run = s->run;
-    bool asks = s->state->stream != 0 && !s->thread.is_lent;
+    bool asks = s->state->stream != 0 && !run->head.executor->options.spawn; /* a lent thread is the host's */
     for (uint32_t turn = 1;; turn++) {
         wait_until(&run->go, turn, NULL, 0);
         if (atomic_load(&run->stopping)) return NULL;
