@@ -26,16 +26,23 @@ static int slots_of_each(int nprocs) {
     return most < MOST_SLOTS ? (int)most : MOST_SLOTS;
 }
 
+/* MPI aligns for its own elements; all processes map the window at pages, so they round alike. */
+static mpi_page *aligned(void *base) {
+    return (mpi_page *)(((uintptr_t)base + _Alignof(reduce_block) - 1) & ~(uintptr_t)(_Alignof(reduce_block) - 1));
+}
+
 static weft_status share_pages(mpi_host *host, MPI_Comm machine, int nprocs, const int *procs) {
-    mpi_page *own = NULL;
-    MPI_Aint nbytes = (MPI_Aint)(sizeof(mpi_page) + (size_t)host->nslots * sizeof(mpi_slot));
-    TRY(mpi_check(MPI_Win_allocate_shared(nbytes, 1, MPI_INFO_NULL, machine, (void *)&own, &host->pages_window),
+    void *base = NULL;
+    MPI_Aint nbytes = (MPI_Aint)(sizeof(mpi_page) + (size_t)host->nslots * sizeof(mpi_slot) + _Alignof(reduce_block));
+    TRY(mpi_check(MPI_Win_allocate_shared(nbytes, 1, MPI_INFO_NULL, machine, (void *)&base, &host->pages_window),
                   "MPI_Win_allocate_shared"));
+    mpi_page *own = aligned(base);
     memset(own, 0, sizeof *own);
     for (int s = 0; s < host->nslots; s++) memset(own->slots[s].counts, 0, sizeof own->slots[s].counts);
     for (int i = 0; i < nprocs; i++) {
         int unit;
-        MPI_Win_shared_query(host->pages_window, i, &nbytes, &unit, (void *)&host->pages[procs[i]]);
+        MPI_Win_shared_query(host->pages_window, i, &nbytes, &unit, (void *)&base);
+        host->pages[procs[i]] = aligned(base);
     }
     return NULL;
 }
