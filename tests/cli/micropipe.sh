@@ -115,6 +115,18 @@ done
 says 0 'all_gather #0: too small to gain' 'what is added up in memory again and again is left' \
     "$weft" opt "$folder/graph.fx.json" -v --passes "micro_pipeline_tp: {cluster: $cluster}" -o "$folder/left.yaml"
 
+# both ways at once gain where links are direct, not where a switch has one port for a rank
+sed 's/ranks: 8, /ranks: 8, topology: switch, /' $cluster >"$folder/switch.yaml"
+predicted() { # CLUSTER DIRECTIONS: microseconds in chunks of a layer's four pairs
+    "$weft" opt "$folder/layer.fx.json" -v --no-prove --passes "micro_pipeline_tp: {cluster: $1, directions: $2, guard: off}" -o "$folder/way{rank}.yaml" 2>&1 |
+        awk '/predicted gain/ { split($0, part, ": "); split(part[4], us, " "); sum += us[1] } END { print sum }'
+}
+for links in $cluster "$folder/switch.yaml"; do
+    awk -v one="$(predicted "$links" one)" -v both="$(predicted "$links" both)" -v gains="$([ "$links" = $cluster ] && echo 1)" \
+        'BEGIN { print one, both; exit !(one > 0 && (gains ? both < 0.97 * one : both >= 0.99 * one)) }' >"$folder/ways"
+    ok $? "both ways on $(basename "$links"): $(cat "$folder/ways")"
+done
+
 says 1 '\{rank\}' 'chunks need a program a rank' "$weft" opt "$cases/ag_mm.2d.dim0.w4/before.fx.json" --passes 'micro_pipeline_tp: {guard: off}'
 says 0 'left alone \(dependency\): all_gather #0' 'a candidate that is left says why' \
     "$weft" opt "$cases/neg.A_is_rhs.w4/before.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
