@@ -86,8 +86,12 @@ static void close_world(void *user, comm_world **worlds, int nworlds) {
 static void test_conformance(void) {
     device *d = NULL;
     int passed, failed;
-    comm_factory f = {
-        .name = "loopback", .open = open_world, .close = close_world, .user = &d, .most_ranks = 8, .perform = perform};
+    comm_factory f = {.name = "loopback",
+                      .open = open_world,
+                      .close = close_world,
+                      .user = &d,
+                      .most_ranks = getenv("WEFT_SANITIZED") ? 4 : 8,
+                      .perform = perform};
     comm_conformance(&f, &passed, &failed);
     npassed += passed;
     nfailed += failed;
@@ -135,7 +139,7 @@ static void compare_program(const char *folder, const char *form, int nranks) {
         cuda_standin_seed(seed);
         cuda_training_open(&shared, folder, form, nranks, &options);
         snprintf(what, sizeof what, "%s %s, schedule %u", folder, form, seed);
-        compare(&cpu, &shared, 1e-4, what);
+        compare(&cpu, &shared, 1e-2, what); /* cuda_device.c holds programs to 1e-4: here bits tell more */
         compare(&apart, &shared, 0, what);
         if (!apart.status && !shared.status)
             check(cuda_training_same_result(&apart, &shared), "%s: values differ", what);
