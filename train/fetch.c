@@ -141,12 +141,22 @@ static bool as_number(const weft_tensor *v, double *out) {
     }
 }
 
-bool weft_trainer_fetch_scalar(const weft_trainer *t, int rank, size_t index, double *out_value) {
+/* A status: the value is there and could not be brought here. */
+static weft_status fetch_scalar(const weft_trainer *t, int rank, size_t index, weft_scalar *out) {
     weft_tensor v;
-    weft_status status = weft_trainer_fetch(t, rank, index, &v);
+    *out = (weft_scalar){.value = 0};
+    TRY(weft_trainer_fetch(t, rank, index, &v));
+    out->is_there = v.data && v.nbytes == weft_dtype_nbytes(v.dtype) && as_number(&v, &out->value);
+    return NULL;
+}
+
+bool weft_trainer_fetch_scalar(const weft_trainer *t, int rank, size_t index, double *out_value) {
+    weft_scalar s;
+    weft_status status = fetch_scalar(t, rank, index, &s);
     weft_status_free(status);
-    if (status || !v.data || v.nbytes != weft_dtype_nbytes(v.dtype)) return false;
-    return as_number(&v, out_value);
+    if (status || !s.is_there) return false;
+    *out_value = s.value;
+    return true;
 }
 
 weft_status weft_trainer_fetch_scalars(weft_trainer *t, weft_scalar *out) {
@@ -155,13 +165,18 @@ weft_status weft_trainer_fetch_scalars(weft_trainer *t, weft_scalar *out) {
     if (!t->scalars) t->scalars = ARENA_ARRAY(&t->arena, weft_scalar, n * (nlocal + nranks));
     if (!t->scalars) return base_out_of_memory();
     weft_scalar *mine = t->scalars, *all = mine + n * nlocal;
+    weft_status failure = NULL; /* told when all processes have met: the others wait for this one there */
     for (size_t i = 0; i < nlocal; i++)
         for (size_t f = 0; f < n; f++) {
-            weft_scalar *s = &mine[i * n + f];
-            *s = (weft_scalar){.value = 0};
-            s->is_there = weft_trainer_fetch_scalar(t, t->first_rank + (int)i, f, &s->value);
+            weft_status status = fetch_scalar(t, t->first_rank + (int)i, f, &mine[i * n + f]);
+            if (failure)
+                weft_status_free(status);
+            else
+                failure = status;
         }
-    TRY(gather_each(t, mine, n * sizeof *mine, all));
+    weft_status status = gather_each(t, mine, n * sizeof *mine, all);
+    if (failure) weft_status_free(status);
+    if (failure || status) return failure ? failure : status;
     for (size_t f = 0; f < n; f++)
         for (size_t r = 0; r < nranks; r++) out[f * nranks + r] = all[r * n + f];
     return NULL;

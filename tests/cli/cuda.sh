@@ -70,7 +70,7 @@ fi
 with_host=$fixtures/paddle26/twoloss_dp2
 # shellcheck disable=SC2086
 says 1 'out of memory' 'no memory' cuda WEFT_STANDIN_FAIL=malloc:1 "$weft" run $program --device cuda
-for call in launch:9 memcpy:10; do
+for call in launch:9 memcpy:9 memcpy:10; do
     # shellcheck disable=SC2086
     says 1 'a failure of the stand-in' "$call fails" \
         cuda WEFT_STANDIN_FAIL=$call "$weft" run $program --device cuda
