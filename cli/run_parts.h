@@ -35,6 +35,10 @@ void run_state_fini(run_state *s);
 /* Puts the step and the seed into what will be saved. */
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
+/* --- run.c -------------------------------------------------------------------------------------------------------- */
+
+int run_command(cli_args *args);
+
 /* --- run_options.c: false after printing a usage error --------------------------------------------------------------
  */
 
