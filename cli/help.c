@@ -42,7 +42,8 @@ static const char files_topic[] =
     "  F.pdiparams        parameters in Paddle's combined form\n"
     "  --passes, --cluster  a name without a folder that is not here is looked for among the configurations that come\n"
     "                     with Weft: data_parallel.yaml, h100_nodes.yaml\n"
-    "  -                  stdin or stdout: YAML or a graph of PyTorch, which its first line tells apart; for weft plan also\n"
+    "  -                  stdin or stdout: YAML or a graph of PyTorch, which its first line tells apart; for weft plan "
+    "also\n"
     "                     a printed plan. weft opt writes YAML there, or what --form says\n"
     "  A ring that no sidecar names is all ranks of the run, in order.\n";
 

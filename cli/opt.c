@@ -10,7 +10,8 @@ static const cli_option options[] = {
     {"--output", 'o', "OUT",
      "where to write; form by extension (.pdmodel, .yaml, .fx.json, .gz); {rank} in it: a\n"
      "                               program for each rank; default: YAML on stdout"},
-    {"--passes", 0, "LIST", "a pass list: a .yaml file (also by the name of one that comes with Weft), or\n"
+    {"--passes", 0, "LIST",
+     "a pass list: a .yaml file (also by the name of one that comes with Weft), or\n"
      "                               'a, b: {key: value}'; none: convert only"},
     {"--set", 0, "PASS.KEY=VALUE", "override one option of a pass; may be repeated"},
     {"--dist", 0, "FILE", "the sidecar, if it is not where its name says"},
@@ -162,7 +163,8 @@ static weft_status write_ranks(const cli_args *args, const weft_rank_programs *p
 static bool options_are_good(const cli_args *args) {
     const char *form = cli_value(args, "--form"), *certificate = cli_value(args, "--certificate");
     if (certificate && strstr(certificate, "{rank}"))
-        return cli_usage_error(args->command, "--certificate: one file is for all ranks, so {rank} has no meaning"), false;
+        return cli_usage_error(args->command, "--certificate: one file is for all ranks, so {rank} has no meaning"),
+               false;
     if (!form) return true;
     if (!is_stdout(cli_value(args, "--output")))
         return cli_usage_error(args->command, "--form: a file's form is that of its name"), false;
@@ -202,8 +204,7 @@ static int run(cli_args *args) {
     const weft_program *made = ranks ? weft_rank_programs_at(ranks, 0) : program;
     if (!status && reports) status = comm_stats_take(made, &after);
     if (!status && reports) comm_stats_print(stderr, &before, &after);
-    if (!status)
-        status = ranks ? write_ranks(args, ranks) : write_program(args, program, cli_value(args, "--output"));
+    if (!status) status = ranks ? write_ranks(args, ranks) : write_program(args, program, cli_value(args, "--output"));
     if (!status) status = write_certificate(args, report);
     comm_stats_fini(&before);
     comm_stats_fini(&after);

@@ -417,10 +417,10 @@ static int run_simulate(cli_args *args) {
 const cli_command command_simulate = {
     .name = "simulate",
     .arguments = "PROGRAM... [--ranks N] [--cluster FILE.yaml] [--feed F] [--steps S] [--trace F]",
-    .summary =
-        "Plays a program's plans on virtual clocks: one program for all ranks, or one each.\n"
-        "Nothing is computed, and no parameters are needed. Tells how long a step takes by a model, which ops race in it (exit status 1),\n"
-        "and who waits for a rank that dies.",
+    .summary = "Plays a program's plans on virtual clocks: one program for all ranks, or one each.\n"
+               "Nothing is computed, and no parameters are needed. Tells how long a step takes by a model, which ops "
+               "race in it (exit status 1),\n"
+               "and who waits for a rank that dies.",
     .options = options,
     .noptions = sizeof options / sizeof *options,
     .min_positional = 1,

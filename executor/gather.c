@@ -3,8 +3,8 @@
 
 enum { SMALL_NBYTES = 4096 };
 
-/* Behind a step processes come at nearly one time: who does not has stopped. Behind the first one too, but there one may
- * have had much more to do than another. Values that are large take their time. */
+/* Behind a step processes come at nearly one time: who does not has stopped. Behind the first one too, but there one
+ * may have had much more to do than another. Values that are large take their time. */
 static double patience(const weft_executor *x, bool is_large) {
     double usual = 10e-9 * (double)(x->end_ns - x->start_ns), least = x->options.watchdog_seconds;
     if (is_large || x->options.no_watchdog || x->nsteps < 2) return x->options.first_step_seconds;

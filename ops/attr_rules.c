@@ -7,14 +7,17 @@
 
 /* What Paddle's layers, its converters between versions and the reader of FX graphs write on ops of many types. Sorted. */
 static const char *const silent[] = {
-    "ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE", "Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_weights", "Scale_x",
-    "Scale_y", "bucket_fingerprint", "data_format", "epmap", "exhaustive_search", "force_cpu", "force_fp32_output", "fuse_activation",
-    "fuse_alpha", "fuse_beta", "fuse_relu", "fuse_relu_before_depthwise_conv", "fuse_residual_connection",
-    "fuse_with_relu", "fx_constant", "fx_name", "fx_node", "head_number", "height_sections", "index", "is_distributed",
-    "is_test", "micro_pipeline", "micro_pipeline_chunk", "micro_pipeline_dim", "micro_pipeline_nops", "micro_pipeline_out", "micro_pipeline_ring", "micro_pipeline_step", "mkldnn_data_type", "num", "onednn_data_type", "op_callstack", "op_device", "op_namescope", "op_role",
-    "op_role_var", "out_threshold", "remote_prefetch", "scale_out", "scale_x", "scale_y", "sections", "slot",
-    "table_names", "trainer_id", "use_addto", "use_calc_stream", "use_cudnn", "use_mkldnn", "use_onednn",
-    "use_quantizer", "with_quant_attr", "workspace_size_MB", "x_data_format", "y_data_format",
+    "ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE", "Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_weights",
+    "Scale_x", "Scale_y", "bucket_fingerprint", "data_format", "epmap", "exhaustive_search", "force_cpu",
+    "force_fp32_output", "fuse_activation", "fuse_alpha", "fuse_beta", "fuse_relu",
+    "fuse_relu_before_depthwise_conv", "fuse_residual_connection", "fuse_with_relu", "fx_constant", "fx_name",
+    "fx_node", "head_number", "height_sections", "index", "is_distributed", "is_test", "micro_pipeline",
+    "micro_pipeline_chunk", "micro_pipeline_dim", "micro_pipeline_nops", "micro_pipeline_out",
+    "micro_pipeline_ring", "micro_pipeline_step", "mkldnn_data_type", "num", "onednn_data_type", "op_callstack",
+    "op_device", "op_namescope", "op_role", "op_role_var", "out_threshold", "remote_prefetch", "scale_out",
+    "scale_x", "scale_y", "sections", "slot", "table_names", "trainer_id", "use_addto", "use_calc_stream",
+    "use_cudnn", "use_mkldnn", "use_onednn", "use_quantizer", "with_quant_attr", "workspace_size_MB",
+    "x_data_format", "y_data_format",
 };
 
 static int by_text(const void *key, const void *item) {

@@ -153,8 +153,8 @@ double axes_share(const axes_rule *r, const axes_mesh *on, const axes_placed *in
 /* The part of an argument of these extents that the rank at `at` holds. */
 void axes_part(const axes_mesh *on, const axes_placed *p, int32_t ndim, const int64_t *extents, const int64_t *at,
                int64_t *out_offset, int64_t *out_extent);
-/* Where the part of a factor begins that the rank at `at` holds of inputs that lie so; *out_axes: the mesh axes that shard
- * it (bits). */
+/* Where the part of a factor begins that the rank at `at` holds of inputs that lie so; *out_axes: the mesh axes that
+ * shard it (bits). */
 int64_t axes_offset(const axes_rule *r, const axes_mesh *on, const axes_placed *in, size_t factor, const int64_t *at,
                     uint32_t *out_axes);
 /* Gives `op`, which computes one rank's part, the attrs that it must have for it. */

@@ -86,7 +86,8 @@ weft_status infer_linspace(infer *i) {
     return NULL;
 }
 
-/* Start, End and Step are one number each that the program fixes, as with paddle.arange(6), or computes from extents. */
+/* Start, End and Step are one number each that the program fixes, as with paddle.arange(6), or computes from extents.
+ */
 weft_status infer_range(infer *i) {
     double given[3] = {0, 0, 0};
     int64_t count = -1;

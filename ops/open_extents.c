@@ -1,6 +1,6 @@
 /* open_extents.c: see open_extents.h. What is declared with a number keeps it: inference fills in open extents only. */
-#include "dist_attr/dims.h"
 #include "ops/open_extents.h"
+#include "dist_attr/dims.h"
 
 static bool is_feedable(const weft_var *v) {
     return v->block && v->kind == WEFT_DENSE_TENSOR && v->has_tensor && !v->persistable && v->ndim <= WEFT_MAX_RANK;
@@ -67,7 +67,8 @@ weft_status open_extents_find(weft_program *p, bool *out_any) {
     return status;
 }
 
-/* Programs leave what only a gradient op reads without a type, that is of no dimensions (Reserve of rnn, WarpCTCGrad). */
+/* Programs leave what only a gradient op reads without a type, that is of no dimensions (Reserve of rnn, WarpCTCGrad).
+ */
 static weft_status declare_untyped(const shape *s, weft_var *v) {
     int64_t dims[WEFT_MAX_RANK];
     for (int32_t d = 0; d < s->ndim; d++) dims[d] = s->dims[d];

@@ -155,7 +155,8 @@ weft_status infer_diag_embed(infer *i) {
     TRY(infer_axis(i, "dim1", attr_int(i->op, "dim1", -2), x->ndim + 1, &rows));
     TRY(infer_axis(i, "dim2", attr_int(i->op, "dim2", -1), x->ndim + 1, &columns));
     if (rows == columns) return infer_error(i, "expected two different dimensions, found %d twice", rows);
-    int64_t offset = attr_int(i->op, "offset", 0), side = extent_add(x->dims[x->ndim - 1], offset < 0 ? -offset : offset);
+    int64_t offset = attr_int(i->op, "offset", 0),
+            side = extent_add(x->dims[x->ndim - 1], offset < 0 ? -offset : offset);
     shape out = {.dtype = x->dtype, .height = -1};
     for (int32_t d = 0, from = 0; d <= x->ndim; d++)
         TRY(shape_append(i, &out, d == rows || d == columns ? side : x->dims[from++]));

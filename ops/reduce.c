@@ -145,7 +145,8 @@ weft_status infer_auc(infer *i) {
         if (!infer_out(i, s) || !infer_in(i, s + 1)) continue;
         *infer_out(i, s) = *infer_in(i, s + 1);
         if (!attr_int(i->op, "slide_steps", 1))
-            shape_set(infer_out(i, s), WEFT_INT64, 2, (const int64_t[]){1, attr_int(i->op, "num_thresholds", 4095) + 1});
+            shape_set(infer_out(i, s), WEFT_INT64, 2,
+                      (const int64_t[]){1, attr_int(i->op, "num_thresholds", 4095) + 1});
     }
     return NULL;
 }

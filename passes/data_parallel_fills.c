@@ -16,7 +16,8 @@ static weft_op *fill_of_batch(const dp_plan *plan, const weft_var *var, int axis
     }
     const weft_attr *dims = fill && op_is(fill, "fill_constant") ? op_find_attr(fill, "shape") : NULL;
     bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count <= WEFT_MAX_RANK;
-    if (!is_list || (op_role(fill) & WEFT_ROLE_BACKWARD) || fill->block != plan->block || op_nargs(fill, false)) return NULL;
+    if (!is_list || (op_role(fill) & WEFT_ROLE_BACKWARD) || fill->block != plan->block || op_nargs(fill, false))
+        return NULL;
     size_t at = axis < 0 ? 0 : (size_t)axis;
     while (axis < 0 && at < dims->count && dims->u.ints[at] != plan->batch) at++;
     *out_axis = at;
@@ -79,7 +80,8 @@ weft_status dp_write_fills(dp_plan *plan) {
         part[plan->fills[i].axis] = plan->rank_batch;
         TRY(dims->type == ATTR_LONGS ? weft_op_set_attr_longs(op, "shape", n, part)
                                      : weft_op_set_attr_ints(op, "shape", n, part));
-        TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_FILL, .op = op, .var = weft_op_output(op, "Out", 0)}));
+        TRY(pass_claim_add(plan->pass,
+                           (pass_claim){.kind = CLAIM_FILL, .op = op, .var = weft_op_output(op, "Out", 0)}));
         TRY(weft_pass_did(plan->pass, "%s: as long as a rank's %lld rows", op_place(op, place, sizeof place),
                           (long long)plan->rank_batch));
     }

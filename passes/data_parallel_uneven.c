@@ -1,5 +1,5 @@
-/* data_parallel_uneven.c: uneven: pad. Ranks have different numbers of rows where these do not divide a batch: the first
- * have one more.
+/* data_parallel_uneven.c: uneven: pad. Ranks have different numbers of rows where these do not divide a batch: the
+ * first have one more.
  *
  * A rank has b rows of the batch's B. The gradient of the batch's mean is the sum of b / B times that of a rank's mean.
  * So each gradient is multiplied by n b / B before the ranks' are averaged. B is the sum of b over ranks, once a step;
@@ -15,8 +15,9 @@ static weft_status refuse_gathers(dp_plan *plan) {
     for (size_t i = 0; i < plan->nlookups && !op; i++)
         if (plan->lookups[i].by_rank) op = plan->lookups[i].op;
     if (!op) return NULL;
-    return weft_pass_refuse(plan->pass, "uneven: pad: %s gets the rows of all ranks, which are gathered only where they "
-                                        "are equally many",
+    return weft_pass_refuse(plan->pass,
+                            "uneven: pad: %s gets the rows of all ranks, which are gathered only where they "
+                            "are equally many",
                             op_place(op, place, sizeof place));
 }
 

@@ -1,8 +1,8 @@
 /* feed_parts.c: a rank gets its part of what is fed.
  *
  * The rule: a var with a dist attr is cut as that says. Without one, rows are split over all ranks where dim 0 is the
- * batch, which is the largest dim 0 among the feeds that are not persistable; everything else, and every persistable, is
- * given whole. A set of one rank's own is given as it is. */
+ * batch, which is the largest dim 0 among the feeds that are not persistable; everything else, and every persistable,
+ * is given whole. A set of one rank's own is given as it is. */
 #include "plan/feeds.h"
 
 const weft_tensor *feed_at(const feed_value *f, size_t step) {
@@ -34,7 +34,8 @@ weft_status feeds_part(const weft_feeds *feeds, int rank, const weft_var *v, con
     memcpy(out->extent, fed->dims, fed->ndim * sizeof *fed->dims);
     if (!v || feeds->options.per_rank) return NULL;
     if (v->dist && v->dist->mesh) {
-        for (size_t i = 0; i < fed->ndim; i++) /* what takes any number of rows takes them to be equally many, or some */
+        for (size_t i = 0; i < fed->ndim;
+             i++) /* what takes any number of rows takes them to be equally many, or some */
             if (i < v->ndim && v->dims[i] < 0)
                 TRY(placement_check_even(v->dist, out->ndim, fed->dims, (int)i, fed->name));
         return placement_slice(v->dist, out->ndim, fed->dims, rank, fed->name, out->offset, out->extent);

@@ -20,7 +20,8 @@ typedef struct weft_mesh {
 
 /* An entry of a dims_mapping: the mesh axes that shard one axis of a tensor. The first cuts it, the next one each of
  * these parts, and so on. -1: none; one axis: its number; several: what weft_dims_entry gives for them. Equal lists are
- * equal numbers. A list of more than WEFT_DIM_MAX_AXES, or of what is no axis, gives -2, which no placement may have. */
+ * equal numbers. A list of more than WEFT_DIM_MAX_AXES, or of what is no axis, gives -2, which no placement may have.
+ */
 enum { WEFT_DIM_MAX_AXES = 10 };
 int64_t weft_dims_entry(size_t naxes, const int64_t *axes);
 /* Gives at most WEFT_DIM_MAX_AXES axes; returns how many. */

@@ -26,7 +26,7 @@ bool placed_same_dims(const axes_placed *a, const axes_placed *b, int32_t ndim);
 bool placed_is_partial(const axes_placed *p, int naxes);
 uint32_t placed_partial(const axes_placed *p, int naxes);        /* axes, as bits */
 int placed_dim_of(const axes_placed *p, int32_t ndim, int axis); /* that the axis shards; -1: none */
-uint32_t placed_dim_axes(const axes_placed *p, int dim);             /* that shard the dimension, as bits */
+uint32_t placed_dim_axes(const axes_placed *p, int dim);         /* that shard the dimension, as bits */
 /* What is left where nothing is partial. */
 axes_placed placed_whole_sums(const axes_placed *p);
 void placed_shard(axes_placed *p, int dim, int axis);

@@ -35,7 +35,8 @@ static weft_status place_along(spmd_plan *plan, spmd_var *v, const char *input, 
     if (placed_fitting(&plan->mesh, &v->want, d, v->whole.dims[d]) == v->want.naxes[d]) return NULL;
     return weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
                           "input %s: dimension %d of extent %lld leaves some of %lld ranks without elements", input, d,
-                          (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&v->want, d)));
+                          (long long)v->whole.dims[d],
+                          (long long)spmd_extent(&plan->mesh, placed_dim_axes(&v->want, d)));
 }
 
 static weft_status place_input(spmd_plan *plan, const char *input, const json_t *value) {

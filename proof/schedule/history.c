@@ -11,7 +11,7 @@ typedef struct past {
     uint32_t buffer;
     int64_t begin, end;
     uint64_t history;
-    size_t event;     /* that made it */
+    size_t event; /* that made it */
 } past;
 
 typedef struct histories {

@@ -82,7 +82,8 @@ int64_t axes_index_in(const tensor *whole, const tensor *part, const int64_t *of
     return index;
 }
 
-static bool take_input(axes_trial *t, const axes_mesh *on, const axes_placed *p, size_t k, const int64_t *at, tensor *to) {
+static bool take_input(axes_trial *t, const axes_mesh *on, const axes_placed *p, size_t k, const int64_t *at,
+                       tensor *to) {
     const tensor *from = &t->in[k];
     int64_t offset[WEFT_MAX_RANK];
     *to = *from;
@@ -186,7 +187,8 @@ weft_status axes_run_kernel(axes_trial *t, const tensor *in, tensor *out) {
     return NULL;
 }
 
-/* --- all ranks ----------------------------------------------------------------------------------------------------- */
+/* --- all ranks -----------------------------------------------------------------------------------------------------
+ */
 
 int64_t axes_nranks(const axes_mesh *on) {
     int64_t n = 1;
@@ -211,7 +213,7 @@ static void restore_attrs(weft_op *op, const weft_attr *kept) {
 
 /* Runs every rank on its part. out[rank]: what it computed. `placed`: of outputs; NULL: not known. */
 weft_status axes_run_ranks(axes_trial *t, const axes_mesh *on, const axes_placed *in, const axes_placed *placed,
-                             tensor **out) {
+                           tensor **out) {
     weft_attr *kept = ARENA_ARRAY(&t->scratch, weft_attr, t->op->nattrs + 1);
     weft_status status = NULL;
     if (!kept) return base_out_of_memory();

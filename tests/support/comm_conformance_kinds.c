@@ -77,7 +77,8 @@ static void run_case(comm_member *m, const test_case *c) {
     char *src = m->a, *dst = c->place == APART ? m->b : m->a;
     if (c->place == OWN_PART && small_src) src += own;
     if (c->place == OWN_PART && !small_src) dst += own;
-    for (int64_t i = 0; i < source_count(c, m->nranks); i++) comm_store(c->dtype, src, (size_t)i, element(c, m->rank, i));
+    for (int64_t i = 0; i < source_count(c, m->nranks); i++)
+        comm_store(c->dtype, src, (size_t)i, element(c, m->rank, i));
     if (c->place == APART) memset(dst, 0x5a, (size_t)result_count(c, m->nranks) * es + 8);
     comm_request q = COMM_REQUEST(c->kind, c->dtype, c->reduce, c->root, c->count, src, dst, "test");
     weft_status status = comm_perform(m, &q);
@@ -97,10 +98,11 @@ static void run_case(comm_member *m, const test_case *c) {
         if (memcmp(want.bytes, dst + (size_t)i * es, es) != 0) bad = i;
     }
     comm_check(bad < 0, "%s %s %s, %d ranks, rank %d, count %lld, %s: element %lld is %g", where, type, how, m->nranks,
-          m->rank, (long long)c->count, place_names[c->place], (long long)bad,
-          comm_load(c->dtype, dst, (size_t)(bad < 0 ? 0 : bad)));
+               m->rank, (long long)c->count, place_names[c->place], (long long)bad,
+               comm_load(c->dtype, dst, (size_t)(bad < 0 ? 0 : bad)));
     if (c->place == APART) {
-        comm_check((unsigned char)dst[(size_t)result_count(c, m->nranks) * es] == 0x5a, "%s wrote beyond its result", where);
+        comm_check((unsigned char)dst[(size_t)result_count(c, m->nranks) * es] == 0x5a, "%s wrote beyond its result",
+                   where);
     }
 }
 
@@ -188,7 +190,7 @@ static void *sum_in_order(void *arg) {
     }
     comm_check(ordered, "rank %d of %d: not summed in ring order", m->rank, m->nranks);
     comm_check(memcmp(x, y, (size_t)count * 4) == 0, "rank %d of %d: the bucket size shows in the result", m->rank,
-          m->nranks);
+               m->nranks);
     return NULL;
 }
 

@@ -57,7 +57,7 @@ ops_result ops_fixture_run_types(weft_context *context, const char *dir, const c
 
 /* What the last op of recordings makes of NaN in all floats that it reads, and of tensors without rows. */
 typedef struct ops_edges {
-    size_t nan_kept, nan_gone, nan_refused; /* NaN in a float that it writes; none; no run */
+    size_t nan_kept, nan_gone, nan_refused;      /* NaN in a float that it writes; none; no run */
     size_t empty_run, empty_refused, empty_left; /* run; refused; run, and something was left unwritten */
 } ops_edges;
 ops_result ops_fixture_run_edges(weft_context *context, const char *dir, const char *variant, bool empty,

@@ -1,6 +1,6 @@
-/* NaN and infinities in the inputs of every kernel, against what Paddle 2.6.2 made of them (tools/record_not_finite.py).
- * A NaN that Paddle keeps is kept; where Paddle loses one, or has one without a cause, the table below says what Weft
- * does instead. */
+/* NaN and infinities in the inputs of every kernel, against what Paddle 2.6.2 made of them
+ * (tools/record_not_finite.py). A NaN that Paddle keeps is kept; where Paddle loses one, or has one without a cause,
+ * the table below says what Weft does instead. */
 #include <criterion/criterion.h>
 #include <glob.h>
 #include <stdio.h>

@@ -145,11 +145,11 @@ typedef struct batch_args {
     cuda_index chunk, nchunks; /* elements of one, of a channel */
     float *out;                /* y, or dx */
     const float *x, *dy, *scale, *bias;
-    const float *mean, *variance;                 /* running; of the gradient: what was saved */
-    float *new_mean, *new_variance;               /* running */
-    float *saved_mean, *saved_inverse;            /* of the gradient: dscale, dbias */
-    float *partial;                               /* two sums a chunk */
-    float *centre, *factor, *slope, *offset;      /* a channel */
+    const float *mean, *variance;            /* running; of the gradient: what was saved */
+    float *new_mean, *new_variance;          /* running */
+    float *saved_mean, *saved_inverse;       /* of the gradient: dscale, dbias */
+    float *partial;                          /* two sums a chunk */
+    float *centre, *factor, *slope, *offset; /* a channel */
     double epsilon, momentum;
     int use_running;
 } batch_args;
@@ -190,7 +190,7 @@ typedef struct update_args {
     const float *pow1, *pow2; /* of Adam's betas */
     float *pow1_out, *pow2_out;
     const unsigned char *skip; /* NULL, or whether the step changes nothing */
-    float *step; /* what adam_begin works out for adam: rate, epsilon, shrink, whether it is skipped */
+    float *step;               /* what adam_begin works out for adam: rate, epsilon, shrink, whether it is skipped */
 } update_args;
 
 /* loop.cu: elements `first` and after of the sources, reduced one after another, go to all results; sources and results
@@ -216,9 +216,8 @@ typedef struct loop_delay_args {
     cuda_index nitems, ns; /* nitems: 1 */
 } loop_delay_args;
 
-
-/* Updates of many parameters at once: tables in the GPU's memory, by parameter. An item is an element of all of them, one
- * behind the other; first[k] is that of table[k], a multiple of a block. */
+/* Updates of many parameters at once: tables in the GPU's memory, by parameter. An item is an element of all of them,
+ * one behind the other; first[k] is that of table[k], a multiple of a block. */
 typedef struct updates_args {
     cuda_index nitems;
     const update_args *table;

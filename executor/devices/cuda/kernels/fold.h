@@ -19,8 +19,8 @@ DEVICE float max_of_sixteen(const float *x) {
     for (int i = 1; i < 16; i++) top = x[i] > top ? x[i] : top;
     return top;
 }
-#define FOLD_SUMS \
-    (void)a, (void)row; \
+#define FOLD_SUMS                                                                                                      \
+    (void)a, (void)row;                                                                                                \
     if (thread < 16) s->sixteen[thread] = sum_of_sixteen(&s->each[16 * thread]);
 
 #endif
