@@ -1,12 +1,12 @@
 /* schedule_comm_wait: more work between a collective and the wait for it.
  *
  * Who reads the pending result gets it through the wait (wait_views.h). Each wait sinks, by itself, to just before the
- * first op that touches the bytes of its pending result through any alias, or writes what the collective reads. It
- * takes the views in between along; a copy of the pending result is no reason to wait yet, but sinks to just before the
- * next access of its target. Then collectives rise to right after their input is ready. Nothing passes a conflicting
- * access, a collective of the same ring, or an op whose effects go beyond its arguments. Source: pytorch.md 1.8; unlike
- * there members of one collective are waited for one by one. Views do not end the search, and a wait or a collective
- * without user is fine. */
+ * first op that touches the bytes of its pending result or writes what the collective reads. Any alias counts. It takes
+ * the views in between along; a copy of the pending result is no reason to wait yet, but sinks to just before the next
+ * access of its target. Then collectives rise to right after their input is ready. Nothing passes a conflicting access,
+ * a collective of the same ring, or an op whose effects go beyond its arguments. Source: pytorch.md 1.8; unlike there
+ * members of one collective are waited for one by one. Views do not end the search, and a wait or a collective without
+ * user is fine. */
 #include "passes/pass_manager.h"
 #include "passes/schedule.h"
 #include "passes/wait_views.h"

@@ -242,8 +242,8 @@ static bool moves_one(const weft_op *op, int64_t ndim, int64_t from, int64_t *ou
     return *out >= 0 && *out != from;
 }
 
-/* The same as a reshape that makes a dimension of the parts, a transposition that moves it, and a reshape that makes
- * one of it and the next. */
+/* The same in three ops: a reshape makes a dimension of the parts, a transposition moves it, and a reshape makes one of
+ * it and the next. */
 static weft_status find_stacked(micro_pass *m, micro_pair *p, const weft_var *v, int64_t dim, weft_op **out,
                                 int64_t *out_dim) {
     weft_op *ops[4] = {micro_reader(m, v)}; /* a copy may stand before the last */

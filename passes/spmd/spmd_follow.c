@@ -74,8 +74,8 @@ static void call_for(follower *f, const weft_var *v) {
     }
 }
 
-/* Whether the factor may be cut by the first `n` axes of its claim in a dimension of that extent, of which `before`
- * parts are made by factors before. Parts may differ where the factor is the dimension. */
+/* Whether the factor may be cut by the first `n` axes of its claim in a dimension of that extent. Factors before it
+ * make `before` parts of that. Parts may differ where the factor is the dimension. */
 static bool may_cut(const follower *f, const claim *c, int n, int64_t size, int64_t extent, int64_t before) {
     axes_cuts cuts = axes_cut(&f->plan->mesh.axes, size, c->axes, n);
     if (cuts == AXES_CUT_UNEVEN) return size == extent;

@@ -1,12 +1,12 @@
 /* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs. Its
  * buckets are those of the program, and none end the step before its bound.
  *
- * Given are the times of compute's instructions, after and before which each gradient is ready and needed, and what
- * collectives of a kind cost by their bytes. A lane is a stream of reduces. A bucket begins when its last gradient is
- * ready and the one before on its lane has ended; compute waits for what it needs (clock.c). The bound holds if with
- * one nanosecond less no cuts are left. f[state], of so many gradients of each kind: the earliest end of the lane, in
- * time for the rest; the bucket that ends last is of the kind whose last gradient stands last. What slows one another
- * down, early needs and copies only make a step longer: the bound holds there too. */
+ * Given are the times of compute's instructions, and after and before which of these each gradient is ready and needed.
+ * So is what collectives of a kind cost by their bytes. A lane is a stream of reduces. A bucket begins when its last
+ * gradient is ready and the one before on its lane has ended; compute waits for what it needs (clock.c). The bound
+ * holds if with one nanosecond less no cuts are left. f[state], of so many gradients of each kind: the earliest end of
+ * the lane, in time for the rest; the bucket that ends last is of the kind whose last gradient stands last. What slows
+ * one another down, early needs and copies only make a step longer: the bound holds there too. */
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)

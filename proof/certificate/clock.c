@@ -1,5 +1,5 @@
-/* clock.c: compute beside lanes of buckets, event by event, in whole numbers. Where the one slows the other down, what
- * is left of a task is in parts of a nanosecond at full speed, and a task beside the other goes on more slowly. */
+/* clock.c: compute beside lanes of buckets, event by event, in whole numbers. Where the one slows the other down, a
+ * task beside the other goes on more slowly. What is left of it is in parts of a nanosecond at full speed. */
 #include "proof/certificate/certificate.h"
 
 enum { FULL = 1 << 16 };

@@ -188,7 +188,7 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
 /* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
-/* What all ranks know to be a slice of a value, as the rank's part of it along dimension `d` and the axis, which is as
+/* What all ranks know to be a slice of a value, as the rank's part of it along dimension `d` and the axis. That is as
  * true where the bounds are those of the part; false: they are not. */
 WEFT_MUST_USE weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is);
 bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out);

@@ -183,8 +183,8 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
     return true;
 }
 
-/* How the rank's part of `extent` elements lies where they are dealt out along these axes, evenly or, along one axis,
- * in parts of the extent divided and rounded up; false: that part is not [offset, offset + own). */
+/* How the rank's part of `extent` elements lies where they are dealt out along these axes. That is evenly or, along one
+ * axis, in parts of the extent divided and rounded up; false: that part is not [offset, offset + own). */
 static bool is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own,
                           int d, axis_placement *out) {
     int64_t n = lift_extent(l, axes), most = (extent + n - 1) / n, at = lift_part(l, rank, axes),

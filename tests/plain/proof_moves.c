@@ -10,7 +10,7 @@
 
 static weft_context *context;
 
-/* x of 3 dimensions is cut along `from`, is turned by `before` and goes through the collective, which makes one more
+/* x of 3 dimensions is cut along `from` and turned by `before`. It goes through the collective, which makes one more
  * dimension of n parts in front. Then it is turned by `after`, and is y, cut along `to` (-1: not at all). */
 typedef struct move {
     const char *type; /* of the collective */

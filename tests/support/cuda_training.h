@@ -26,9 +26,9 @@ void cuda_training_close(cuda_training *s);
 
 /* Whether the last values of all parameters and state are the same bits. */
 bool cuda_training_same_result(const cuda_training *a, const cuda_training *b);
-/* A recorded program, of two ranks, is trained in processes, in which the n-th call of that kind on the stand-ins
- * fails, for more and more n until none is left. Whether each run said so and left nothing; else *what. While there are
- * no threads. */
+/* A recorded program of two ranks is trained in processes. In each the n-th call of that kind on the stand-ins fails,
+ * for more and more n until none is left. Whether each run said so and left nothing; else *what. While there are no
+ * threads. */
 bool cuda_training_fails(const char *program, const char *call, const weft_executor_options *executor, char *what,
                          size_t nbytes);
 

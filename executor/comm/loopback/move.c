@@ -1,7 +1,7 @@
 /* move.c: what a member does of a collective.
  *
- * The idea is that of ../local_move.c: of what is reduced each member has a share of the elements, which it reads from
- * all members in the order of the ring, and writes to all. What is only moved a member fetches for itself. */
+ * The idea is that of ../local_move.c: of what is reduced each member has a share of the elements. It reads that from
+ * all members in the order of the ring, and writes it to all. What is only moved a member fetches for itself. */
 #include "executor/comm/loopback/engine.h"
 
 /* --- what members have -------------------------------------------------------------------------------------------- */

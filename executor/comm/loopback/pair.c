@@ -1,6 +1,6 @@
 /* pair.c: sends and receives between ranks on one GPU. Who receives copies from the sender's buffer, on its own stream.
  *
- * The invariant: a parcel is the taker's from when it is laid out until the taker empties it, which it does when it has
+ * The invariant: a parcel is the taker's from when it is laid out until the taker empties it. It does so when it has
  * copied every send to it. Each time that it has copied some it sets its event, and does nothing else until the
  * sender's stream waits for that. */
 #include "executor/comm/loopback/engine.h"

@@ -1,7 +1,7 @@
 /* staged.c: reductions between processes of one machine, through their slots (near.c).
  *
  * The idea: lanes are those of flow.c. Who does not own a lane copies its members' elements of it to its slot; the
- * owner adds them up from there, in the order of the ring, and leaves the result in its own slot, from where all others
+ * owner adds them up from there, in the order of the ring. It leaves the result in its own slot, from where all others
  * copy it. That is two copies of what is not a process's own, in segments that stay in a core's cache, and no message.
  *
  * The invariant of rooms: each has two, for segments in turn. A process writes to one again when the others have

@@ -1,7 +1,7 @@
 /* dnn.h: convolutions by cuDNN, which is opened when the first of them is prepared.
  *
  * By its functions for convolutions, not by its graphs of operations: these few are the same in 8.9 and in all of 9,
- * take any layout of fp32, and say of each algorithm whether it adds up in a fixed order. */
+ * and take any layout of fp32. They say of each algorithm whether it adds up in a fixed order. */
 #ifndef EXECUTOR_DEVICES_CUDA_DNN_H
 #define EXECUTOR_DEVICES_CUDA_DNN_H
 

@@ -1,6 +1,6 @@
 /* order_statistics.c: along an axis: the k-th smallest element (kthvalue), the most frequent one (mode), the largest or
- * smallest so far (cummax, cummin), with gradients, which go to the element that was taken; and counts of elements by
- * equal bins (histogram).
+ * smallest so far (cummax, cummin). Their gradients go to the element that was taken. And counts of elements by equal
+ * bins (histogram).
  *
  * NaN is largest for kthvalue and mode. cummax and cummin keep the first NaN from there on, as numpy's maximum does.
  * Of equal elements the last counts. */

@@ -194,8 +194,8 @@ typedef struct update_args {
 } update_args;
 
 /* loop.cu: elements `first` and after of the sources, reduced one after another, go to all results; sources and results
- * may be the same. With a `part` each source has as many parts of that size as there are results, and part k goes to
- * result k, which may be where the parts of source k begin. */
+ * may be the same. With a `part` each source has as many parts of that size as there are results. Part k goes to result
+ * k, which may be where the parts of source k begin. */
 enum { LOOP_SUM, LOOP_MAX, LOOP_MIN, LOOP_PROD };
 typedef struct loop_args {
     cuda_index nitems, first, part;

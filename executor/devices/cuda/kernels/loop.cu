@@ -92,9 +92,9 @@ LOOP(bool, unsigned char, unsigned char, int, LOOP_TRUTH, LOOP_IS)
 
 /* --- moves in place ----------------------------------------------------------------------------------------------- */
 
-/* One thread does all that there is to do of a word's place in the parts, in an order in which nothing is written before
- * it is read. Gathering, part 0 is where sources are: it comes last. Scattering, the root's own result is where part 0
- * was, which has gone by then. */
+/* One thread does all that there is to do of a word's place in the parts. Nothing is written before it is read.
+ * Gathering, part 0 is where sources are: it comes last. Scattering, the root's own result is where part 0 was, which
+ * has gone by then. */
 #define LOOP_MOVE(name, word)                                                                                          \
     DEVICE word loop_##name##_from(const loop_move_args *a, int member, int part, cuda_index at) {                     \
         return ((const word *)a->srcs[member])[part * a->part + at];                                                   \
