@@ -37,7 +37,7 @@ WEFT_MUST_USE weft_status shape_append(infer *i, shape *s, int64_t extent); /* r
 
 /* A dimension of `ndim` ones, counted from the end where negative; an error that names `what` if out of range. */
 WEFT_MUST_USE weft_status infer_axis(const infer *i, const char *what, int64_t axis, int32_t ndim, int32_t *out);
-/* XShape outputs: [0, dims of x ...]. */
+/* XShape outputs, where the row has them: [0, dims of x ...]. */
 void infer_xshape(infer *i, int output_slot, const shape *x);
 /* The two operands' common shape, Y placed from `axis` on in X (-1: at the end). */
 WEFT_MUST_USE weft_status shape_broadcast(const infer *i, const shape *x, const shape *y, int64_t axis, shape *out);

@@ -65,7 +65,7 @@ weft_status infer_axis(const infer *i, const char *what, int64_t axis, int32_t n
 }
 
 void infer_xshape(infer *i, int output_slot, const shape *x) {
-    shape *xshape = infer_out(i, output_slot);
+    shape *xshape = output_slot < (int)i->schema->noutputs ? infer_out(i, output_slot) : NULL;
     if (!xshape || x->ndim < 0 || x->ndim == WEFT_MAX_RANK) return;
     *xshape = (shape){.dtype = x->dtype, .ndim = x->ndim + 1, .height = -1};
     memcpy(xshape->dims + 1, x->dims, (size_t)x->ndim * sizeof *x->dims);

@@ -43,7 +43,7 @@ weft_status infer_reshape2(infer *i) {
     TRY(infer_numbers(i, "Shape", "ShapeTensor", "shape", &target));
     TRY(reshape(i, x, &target, &out));
     if (infer_out(i, 0)) *infer_out(i, 0) = out;
-    if (i->schema->noutputs > 1) infer_xshape(i, 1, x);
+    infer_xshape(i, 1, x);
     return NULL;
 }
 

@@ -89,6 +89,9 @@ typedef struct chunk_plan {
 } chunk_plan;
 
 WEFT_MUST_USE weft_status chunk_plan_make(arena *a, const chunk_plan *asked, chunk_plan *out);
+
+/* --- micro_hops.c ------------------------------------------------------------------------------------------------- */
+
 /* The lane of what a member sends to the member s before it; `back`: by the other way round. */
 int chunk_lane(int nranks, int from, int s, bool back);
 /* What the t-th message that goes out and the t-th that comes have in common, and where they go. */

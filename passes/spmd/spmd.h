@@ -284,6 +284,7 @@ weft_op *spmd_places_next(spmd_places *places);
 bool spmd_places_again(const spmd_places *places);
 WEFT_MUST_USE weft_status spmd_places_note(spmd_places *places, const weft_op *op, const char *attr, size_t count,
                                            const int64_t *values);
+/* spmd_again.c: all other places. */
 WEFT_MUST_USE weft_status spmd_places_tell(spmd_places *places);
 
 /* spmd_plans.c: placements of all vars under the policy that sends least. */

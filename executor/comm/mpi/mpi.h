@@ -251,9 +251,6 @@ void rings_free(mpi_world *w);
 static inline mpi_head *ring_head(const mpi_ring *r, char *heads, int index) {
     return (mpi_head *)(void *)(heads + (size_t)index * r->head_nbytes);
 }
-/* The heads of the members here, and what goes with them to that process; returns their bytes. */
-size_t ring_write_message(mpi_ring *r, int to, char *out);
-
 /* --- near.c: rings all of whose processes are on this machine ----------------------------------------------------- */
 
 WEFT_MUST_USE weft_status near_open(mpi_host *host);
@@ -265,7 +262,9 @@ void near_claim(mpi_ring *r);
 /* Whether all have taken one, once all heads are here. */
 void near_learn(mpi_ring *r);
 void near_release(mpi_ring *r);
-/* The messages of all processes, in out[0 .. nprocs): in their slots. */
+/* Where the message of collective r->nmails lies, from a process of `procs` to another. */
+char *near_mail(const mpi_ring *r, int from, int to);
+/* Own messages are written: those of all processes, in out[0 .. nprocs), in their slots. */
 WEFT_MUST_USE weft_status near_exchange(mpi_ring *r, int self, const char **out);
 /* Nothing of the others' slots is needed any more. */
 void near_end(mpi_ring *r);

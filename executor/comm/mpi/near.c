@@ -170,17 +170,14 @@ void near_release(mpi_ring *r) {
 
 /* Of the last two collectives: who writes the next heads has those of the others before, so they have read older ones.
  */
-static char *mail(const mpi_ring *r, int from, int to) {
+char *near_mail(const mpi_ring *r, int from, int to) {
     return r->near[from].slot->mail + (r->nmails % 2 * (size_t)r->nprocs + (size_t)to) * r->message_nbytes;
 }
 
 weft_status near_exchange(mpi_ring *r, int self, const char **out) {
-    r->nmails++;
-    for (int i = 0; i < r->nprocs; i++)
-        if (i != r->own_seat) (void)ring_write_message(r, r->procs[i], mail(r, r->own_seat, i));
     near_count(r, COUNT_MAILS, r->nmails);
     TRY(near_wait(r, self, COUNT_MAILS, r->nmails));
-    for (int i = 0; i < r->nprocs; i++) out[i] = mail(r, i, r->own_seat);
+    for (int i = 0; i < r->nprocs; i++) out[i] = near_mail(r, i, r->own_seat);
     return NULL;
 }
 

@@ -209,7 +209,8 @@ void rings_free(mpi_world *w) {
 
 /* --- acting ------------------------------------------------------------------------------------------------------- */
 
-size_t ring_write_message(mpi_ring *r, int to, char *out) {
+/* The heads of the members here, and what goes with them to that process; returns their bytes. */
+static size_t write_message(mpi_ring *r, int to, char *out) {
     size_t n = 0;
     bool is_inline = move_is_inline(r, &r->members[r->locals[0]].request);
     for (int i = 0; i < r->nlocal; i++, n += r->head_nbytes) {
@@ -228,7 +229,7 @@ static weft_status exchange_messages(mpi_ring *r, int self, const char **out_mes
         if (i == r->own_seat) continue;
         char *out = r->outgoing + (size_t)i * r->message_nbytes, *in = r->incoming + (size_t)i * r->message_nbytes;
         TRY(batch_receive(host, b, host->data, r->procs[i], r->tag, in, r->message_nbytes));
-        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, ring_write_message(r, r->procs[i], out)));
+        TRY(batch_send(host, b, host->data, r->procs[i], r->tag, out, write_message(r, r->procs[i], out)));
         out_messages[i] = in;
     }
     wait_result result;
@@ -236,11 +237,19 @@ static weft_status exchange_messages(mpi_ring *r, int self, const char **out_mes
     return result == WAIT_REACHED ? NULL : ring_cancelled(r, self);
 }
 
+/* Through memory. */
+static weft_status exchange_near(mpi_ring *r, int self, const char **out_messages) {
+    r->nmails++;
+    for (int i = 0; i < r->nprocs; i++)
+        if (i != r->own_seat) (void)write_message(r, r->procs[i], near_mail(r, r->own_seat, i));
+    return near_exchange(r, self, out_messages);
+}
+
 /* Heads of all members, in r->heads; the bytes that come with them, in r->inlined. */
 static weft_status exchange_heads(mpi_ring *r, int self) {
     bool is_first = r->near && !r->is_settled;
     if (is_first) near_claim(r);
-    TRY(r->is_near ? near_exchange(r, self, r->inlined) : exchange_messages(r, self, r->inlined));
+    TRY(r->is_near ? exchange_near(r, self, r->inlined) : exchange_messages(r, self, r->inlined));
     for (int i = 0; i < r->nranks; i++) {
         mpi_member *m = &r->members[i];
         if (m->seat == r->own_seat) continue;

@@ -113,6 +113,8 @@ typedef struct cuda_run {
     int nrunning;        /* ranks in the last one */
     bool stopping;
     struct cuda_joint *joint; /* joint.h: steps of all ranks are one graph; NULL: they are not */
+    /* Then: a command waits, since that time, for what other ranks issue. */
+    weft_status (*let_others)(const struct cuda_command *c, int64_t start_ns);
 } cuda_run;
 
 static inline cuda_run *cuda_run_of(device_run *head) {

@@ -5,7 +5,6 @@
 
 #include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
-#include "executor/devices/cuda/joint.h"
 
 enum { SPIN_NS = 200000, PAUSE_US = 50 };
 
@@ -68,7 +67,12 @@ static weft_status settle(const cuda_command *c) {
     int64_t start = wait_clock_ns();
     for (bool is_there = false; !is_there;) {
         TRY(comm_settle(c->on_device.ring, &is_there));
-        if (!is_there) TRY(cuda_joint_let_others(c, start));
+        if (is_there) break;
+        weft_status (*let_others)(const cuda_command *, int64_t) = c->lane->rank->run->let_others;
+        if (let_others)
+            TRY(let_others(c, start));
+        else
+            cuda_pause_since(start);
     }
     return NULL;
 }

@@ -39,6 +39,20 @@ static void fail(const cuda_rank *r, weft_status status) {
 
 /* --- making it ---------------------------------------------------------------------------------------------------- */
 
+/* Its thread gives its turn away meanwhile. */
+static weft_status let_others(const cuda_command *c, int64_t start_ns) {
+    const cuda_rank *r = c->lane->rank;
+    cuda_joint *j = r->run->joint;
+    bool has_turn = r->is_capturing;
+    if (has_turn) {
+        TRY(cuda_node_map_add(&j->map, r->first_owner + c->index));
+        pthread_mutex_unlock(&j->turn);
+    }
+    cuda_pause_since(start_ns);
+    if (has_turn) pthread_mutex_lock(&j->turn);
+    return NULL;
+}
+
 weft_status cuda_joint_record(cuda_run *run) {
     weft_executor *x = run->head.executor;
     bool is_whole = cuda_device_of(run->head.device)->is_shared && run->nranks > 1 && !x->options.no_graph;
@@ -56,6 +70,7 @@ weft_status cuda_joint_record(cuda_run *run) {
     if (!j) return base_out_of_memory();
     pthread_mutex_init(&j->turn, NULL);
     run->joint = j;
+    run->let_others = let_others;
     CUDA_TRY(SetDevice, 0);
     CUDA_TRY(EventCreateWithFlags, &j->forked, cudaEventDisableTiming);
     CUDA_TRY(EventCreateWithFlags, &j->launched, cudaEventDisableTiming);
@@ -76,19 +91,6 @@ void cuda_joint_discard(cuda_run *run) {
 }
 
 /* --- capturing ---------------------------------------------------------------------------------------------------- */
-
-weft_status cuda_joint_let_others(const cuda_command *c, int64_t start_ns) {
-    const cuda_rank *r = c->lane->rank;
-    cuda_joint *j = r->run->joint;
-    bool has_turn = j && r->is_capturing;
-    if (has_turn) {
-        TRY(cuda_node_map_add(&j->map, r->first_owner + c->index));
-        pthread_mutex_unlock(&j->turn);
-    }
-    cuda_pause_since(start_ns);
-    if (has_turn) pthread_mutex_lock(&j->turn);
-    return NULL;
-}
 
 static weft_status fork_all(cuda_run *run) {
     cuda_joint *j = run->joint;

@@ -11,7 +11,5 @@ WEFT_MUST_USE weft_status cuda_joint_record(cuda_run *run);
 void cuda_joint_discard(cuda_run *run);
 /* A step, but for the first. All ranks' threads call it. */
 void cuda_joint_step(cuda_rank *r);
-/* The command waits, since then, for what others issue. */
-WEFT_MUST_USE weft_status cuda_joint_let_others(const cuda_command *c, int64_t start_ns);
 
 #endif

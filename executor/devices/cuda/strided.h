@@ -13,6 +13,10 @@ typedef struct strided_walk {
     cuda_kernel_id items, blocks;
 } strided_walk;
 
+enum { MOST_OPERANDS = 1 + KERNEL_INPUTS };
+
+/* --- walk.c ------------------------------------------------------------------------------------------------------- */
+
 /* strides[0] are the result's, then those of nin inputs. */
 void strided_init(strided_walk *w, int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]);
 WEFT_MUST_USE weft_status strided_launch(const cuda_launch *l, const strided_walk *w, void *out, const void *a,
