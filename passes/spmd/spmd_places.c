@@ -57,6 +57,7 @@ weft_status spmd_places_note(spmd_places *p, const weft_op *op, const char *attr
     const weft_attr *have = op_find_attr(op, attr);
     weft_attr value = *have;
     bool is_list = have->type == ATTR_INTS;
+    if (!count) return NULL; /* an empty list is one at all places */
     if (is_list ? memcmp(have->u.ints, values, count * sizeof *values) == 0 : have->u.i == *values) return NULL;
     if (is_list)
         value.u.ints = values;
