@@ -38,8 +38,11 @@ static weft_status run_watched(const kernel_call *c) {
     return status;
 }
 
+/* A delay beside compute stands for a link: who waits for others there sleeps. Where data is near yielding is faster.
+ */
 static weft_status run_late(const kernel_call *c) {
     const wrapped_kernel *late = c->state;
+    if (late->instr->stream != 0 && late->of->shares_cores) wait_sleep_at_once(true);
     kernel_call call = *c;
     call.state = late->state;
     if (wait_until(&late->of->late, 1, late->of->head.executor->world->aborted, late->seconds) == WAIT_TIMED_OUT)

@@ -134,10 +134,7 @@ static void ask_for_short_slices(void) {
     slice_request r = {.nbytes = sizeof r};
     if (syscall(SYS_sched_getattr, 0, &r, sizeof r, 0) != 0 || r.policy != SCHED_OTHER) return;
     r.slice_ns = SLICE_NS;
-    if (syscall(SYS_sched_setattr, 0, &r, 0) != 0) return;
-    slice_request now = {.nbytes = sizeof now};
-    bool has = syscall(SYS_sched_getattr, 0, &now, sizeof now, 0) == 0 && now.slice_ns == SLICE_NS;
-    wait_sleep_at_once(has); /* else whoever wakes it goes on for the rest of a slice */
+    (void)syscall(SYS_sched_setattr, 0, &r, 0);
 }
 
 static void *work(void *arg) {
