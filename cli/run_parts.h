@@ -39,8 +39,7 @@ WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);
 
 int run_command(cli_args *args);
 
-/* --- run_options.c: false after printing a usage error --------------------------------------------------------------
- */
+/* --- run_options.c: false after printing a usage error ------------------------------------------------------------ */
 
 /* "S[:F]" into seconds, 0 where nothing is given. */
 bool run_read_watchdog(const cli_args *args, double *out_least, double *out_first);

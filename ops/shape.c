@@ -162,8 +162,7 @@ weft_status infer_flatten2(infer *i) {
     return NULL;
 }
 
-/* --- shape, size: the extents themselves, as tensors
- * ------------------------------------------------------------------ */
+/* --- shape, size: the extents themselves, as tensors -------------------------------------------------------------- */
 
 weft_status infer_shape(infer *i) {
     const shape *x = infer_in(i, 0);

@@ -26,16 +26,14 @@ WEFT_MUST_USE weft_status bucket_play_alone(bucket_times *t, bucket_item *items)
 /* Fills in the buckets' times, those of the step, and what is exposed. */
 WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
 
-/* --- bucket_contention.c: where compute and collectives slow one another down --------------------------------------
- */
+/* --- bucket_contention.c: where compute and collectives slow one another down ------------------------------------- */
 
 /* Whether the model says that they do, and the program is one that can be played so. */
 bool bucket_contends(const bucket_times *t);
 /* Compute and the reduces' stream alone. */
 WEFT_MUST_USE weft_status bucket_play_contended(player *p, const uint32_t *bucket_of);
 
-/* --- bucket_settle.c -----------------------------------------------------------------------------------------------
- */
+/* --- bucket_settle.c ---------------------------------------------------------------------------------------------- */
 
 /* Looks for better buckets than those of the answer, which were played. */
 WEFT_MUST_USE weft_status bucket_settle(bucket_times *t, bucket_item *items);

@@ -46,8 +46,7 @@ static reading read_inputs(const dp_flow *f, weft_op *op) {
     return r;
 }
 
-/* --- what comes of it ----------------------------------------------------------------------------------------------
- */
+/* --- what comes of it --------------------------------------------------------------------------------------------- */
 
 /* A part where extents differ; else `otherwise`. */
 static dp_value by_extents(const dp_flow *f, const weft_var *var, dp_hold otherwise, const weft_op *cause) {
@@ -82,8 +81,7 @@ static dp_value partial_of_losses(const dp_flow *f) {
                       .reduce = (uint8_t)(f->plan->combine == DP_MEAN ? WEFT_REDUCE_AVG : WEFT_REDUCE_SUM)};
 }
 
-/* --- ranks' own losses ---------------------------------------------------------------------------------------------
- */
+/* --- ranks' own losses -------------------------------------------------------------------------------------------- */
 
 /* An op that may join rows: only its rule tells. */
 static weft_status follow_rule(dp_flow *f, weft_op *op, const reading *r, dp_value *made) {
@@ -179,8 +177,7 @@ static weft_status follow_losses(dp_flow *f, weft_op *op, dp_value *made) {
     return NULL;
 }
 
-/* --- the walk ------------------------------------------------------------------------------------------------------
- */
+/* --- the walk ----------------------------------------------------------------------------------------------------- */
 
 weft_status dp_flow_begin(dp_flow *f, dp_plan *plan) {
     size_t n = plan->program->nall_vars + 1;

@@ -269,16 +269,14 @@ bool cert_gathers(const cert_checker *c,
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 
-/* --- prices.c: what a bucket plan says that its collectives take, one after another ---------------------------------
- */
+/* --- prices.c: what a bucket plan says that its collectives take, one after another ------------------------------- */
 
 typedef struct cert_price cert_price;
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
 
-/* --- plan_read.c: a bucket plan as it is written ---------------------------------------------------------------------
- */
+/* --- plan_read.c: a bucket plan as it is written ------------------------------------------------------------------ */
 
 enum { CERT_LANES = 8 }; /* streams of reduces */
 
@@ -317,8 +315,7 @@ typedef struct cert_plan {
 
 WEFT_MUST_USE weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to);
 
-/* --- clock.c: compute and buckets side by side -----------------------------------------------------------------------
- */
+/* --- clock.c: compute and buckets side by side -------------------------------------------------------------------- */
 
 /* It runs its parts one after another: a cost each, or what it takes alone. */
 typedef struct cert_clock_bucket {

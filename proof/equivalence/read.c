@@ -11,8 +11,7 @@
 
 static weft_status read_op(reader *r, weft_op *op);
 
-/* --- what leaves
- * ------------------------------------------------------------------------------------------------------ */
+/* --- what leaves -------------------------------------------------------------------------------------------------- */
 
 static weft_status add_output(reader *r, char kind, const char *what, const weft_var *v) {
     char small[256];

@@ -181,8 +181,7 @@ static void try_moves(const char *type, int nranks, int step, int all) {
     check(step > 1 || nproved == all, "%s of %d ranks: %d are proved, expected %d of all", type, nranks, nproved, all);
 }
 
-/* --- attention over a sequence of which each rank has a part -------------------------------------------------------
- */
+/* --- attention over a sequence of which each rank has a part ------------------------------------------------------ */
 
 /* Ranks exchange parts of the sequence for heads, and back, in both directions of the step. `n` ranks, 1: the serial
  * program. */

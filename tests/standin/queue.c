@@ -89,8 +89,7 @@ __attribute__((destructor)) static void report_leaks(void) {
         if (alive[k]) standin_broken("%d %s left at the end", alive[k], names[k]);
 }
 
-/* --- what streams run ----------------------------------------------------------------------------------------------
- */
+/* --- what streams run --------------------------------------------------------------------------------------------- */
 
 static bool can_go(const standin_stream *s) {
     return s->first && (!s->launched || standin_node_can_go(s)) && (!s->first->can_go || s->first->can_go(s->first));

@@ -187,8 +187,7 @@ weft_status axes_run_kernel(axes_trial *t, const tensor *in, tensor *out) {
     return NULL;
 }
 
-/* --- all ranks -----------------------------------------------------------------------------------------------------
- */
+/* --- all ranks ---------------------------------------------------------------------------------------------------- */
 
 int64_t axes_nranks(const axes_mesh *on) {
     int64_t n = 1;

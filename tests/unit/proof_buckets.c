@@ -323,8 +323,7 @@ Test(proof_buckets, what_slows_one_another_down) {
     folder_end();
 }
 
-/* --- several kinds, streams and modes ------------------------------------------------------------------------------
- */
+/* --- several kinds, streams and modes ----------------------------------------------------------------------------- */
 
 /* Gradients of up to two types on up to two rings, whose reduces are asynchronous or coalesce_grads' to move; what
  * needs them comes at the end, or some of it (early) between. */

@@ -54,8 +54,7 @@ enum { NDEARER = sizeof dearer / sizeof *dearer };
 
 static weft_context *context;
 
-/* --- a graph of the op ----------------------------------------------------------------------------------------------
- */
+/* --- a graph of the op -------------------------------------------------------------------------------------------- */
 
 static void name_tensors(json_t *value, json_t *inputs) {
     json_t *item;
@@ -108,8 +107,7 @@ static char *graph_of(const json_t *row) {
     return made;
 }
 
-/* --- what is sent ---------------------------------------------------------------------------------------------------
- */
+/* --- what is sent ------------------------------------------------------------------------------------------------- */
 
 /* False: a placement that is DTensor's own. */
 static bool place(const char *said, axes_placed *out) {

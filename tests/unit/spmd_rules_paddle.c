@@ -50,8 +50,7 @@ typedef struct trial {
 static weft_context *context;
 static trial current;
 
-/* --- a program of the op --------------------------------------------------------------------------------------------
- */
+/* --- a program of the op ------------------------------------------------------------------------------------------ */
 
 static const struct op_kind *kind_of(const json_t *row) {
     for (size_t i = 0; i < NKINDS; i++)
@@ -105,8 +104,7 @@ static weft_program *program_of(const json_t *row) {
     return p;
 }
 
-/* --- placements -----------------------------------------------------------------------------------------------------
- */
+/* --- placements --------------------------------------------------------------------------------------------------- */
 
 static axes_placed mapped(const json_t *dims_mapping) {
     axes_placed p = {.naxes = {0}};
@@ -140,8 +138,7 @@ static spmd_var *output_of(const spmd_plan *plan, size_t o, const json_t *said) 
     return v && v->whole.ndim == (int32_t)json_array_size(json_object_get(said, "shard")) ? v : NULL;
 }
 
-/* --- what is sent ---------------------------------------------------------------------------------------------------
- */
+/* --- what is sent ------------------------------------------------------------------------------------------------- */
 
 /* Paddle's kernel of sharded classes reduces in the middle, as ours does. */
 static double sent_inside(const spmd_plan *plan, const axes_placed *in, const axes_placed *out) {

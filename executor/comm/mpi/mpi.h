@@ -218,8 +218,7 @@ uint32_t mpi_nrings(const mpi_host *host);
 /* Wakes who sleeps in that process, if it is of this machine. */
 void mpi_ring_doorbell(const mpi_host *host, int proc);
 
-/* --- control.c: the listener, which takes what others say at any time -----------------------------------------------
- */
+/* --- control.c: the listener, which takes what others say at any time --------------------------------------------- */
 
 WEFT_MUST_USE weft_status control_start(mpi_host *host);
 void control_stop(mpi_host *host);

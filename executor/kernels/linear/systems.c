@@ -6,11 +6,21 @@
 #include "executor/kernels/layout.h"
 #include "executor/kernels/linear/lapack.h"
 
+struct systems;
+/* b becomes the solution of A x = b (transposed: of A^T); both by columns as LAPACK has them, and a may be lost. */
+typedef weft_status (*solve_fn)(const kernel_call *c, const struct systems *s, bool transposed, double *a, double *b);
+/* The gradient of matrix k of the batch, given that of its right sides. */
+typedef void (*add_matrix_fn)(const kernel_call *c, const struct systems *s, int64_t k, const double *a,
+                              const double *g, tensor *da);
+
 typedef struct systems {
     int64_t count; /* of the batch */
     int n, columns;
     int64_t a_step, b_step;       /* elements from one of a batch to the next; 0: it is stretched */
     bool upper, transposed, unit; /* of triangles */
+    int matrix;                   /* slot of it and of its gradient */
+    solve_fn solve;
+    add_matrix_fn add_matrix;
 } systems;
 
 static weft_status prepare_matrices(kernel_prepare *p, const tensor *a) {
@@ -66,8 +76,7 @@ static void load(const tensor *t, int64_t first, int64_t count, double *to) {
     for (int64_t i = 0; i < count; i++) to[i] = tensor_real(t, first + i);
 }
 
-/* --- determinant, slogdeterminant: [2, batch], signs and then logarithms -------------------------------------------
- */
+/* --- determinant, slogdeterminant: [2, batch], signs and then logarithms ------------------------------------------ */
 
 static weft_status prepare_determinant(kernel_prepare *p) {
     TRY(prepare_matrices(p, type_in(p, 0)));
@@ -149,9 +158,7 @@ const kernel kernel_slogdeterminant = {prepare_determinant, run_slogdeterminant}
 const kernel kernel_determinant_grad = {prepare_determinant_grad, run_determinant_grad};
 const kernel kernel_slogdeterminant_grad = {prepare_determinant_grad, run_slogdeterminant_grad};
 
-/* --- solve, triangular_solve, cholesky_solve
- * -----------------------------------------------------------------------------------------
- */
+/* --- solve, triangular_solve, cholesky_solve ---------------------------------------------------------------------- */
 
 /* Of cholesky_solve the matrix is the second argument. A right side of one dimension is a column. */
 static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tensor *b, const tensor *out) {
@@ -172,7 +179,6 @@ static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tens
     s->b_step = b->numel == side ? 0 : side;
     if ((s->a_step && a->numel != s->count * size) || (s->b_step && b->numel != s->count * side))
         return kernel_unsupported(p, "expected batches of one size, or single matrices");
-    s->upper = attr_bool(p->op, "upper", op_is(p->op, "triangular_solve") || op_is(p->op, "triangular_solve_grad"));
     s->transposed = attr_bool(p->op, "transpose", false);
     s->unit = attr_bool(p->op, "unitriangular", false);
     p->workspace_nbytes = (size_t)(2 * size + 3 * side + s->n) * sizeof(double) + 64;
@@ -194,8 +200,8 @@ static void add_side(const systems *s, tensor *t, int64_t first, const double *b
     for (int64_t i = 0; t && i < (int64_t)s->n * s->columns; i++) tensor_add_real(t, first + i, side_at(s, b, i));
 }
 
-/* b becomes the solution of A x = b (transposed: of A^T), a is lost. */
-static weft_status solve(const kernel_call *c, const systems *s, bool transposed, double *a, double *b, int *pivots) {
+static weft_status solve_any(const kernel_call *c, const systems *s, bool transposed, double *a, double *b) {
+    int *pivots = pivots_of(c, s, (int64_t)s->n * s->columns);
     if (!factor(s->n, a, pivots)) return kernel_failed(c, "a matrix has no inverse");
     int info = 0;
 #if WEFT_HAVE_LAPACK
@@ -206,68 +212,7 @@ static weft_status solve(const kernel_call *c, const systems *s, bool transposed
     return info ? kernel_failed(c, "LAPACK refused a system") : NULL;
 }
 
-static weft_status run_solve(const kernel_call *c) {
-    const systems *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *b = a + size;
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 0), k * s->a_step, size, a);
-        load_side(s, arg_in(c, 1), k * s->b_step, b);
-        TRY(solve(c, s, false, a, b, pivots_of(c, s, side)));
-        store_side(s, arg_out(c, 0), k * side, b);
-    }
-    return NULL;
-}
-
-enum { SOLVE_OUT = 2, SOLVE_OUT_GRAD };
-
-/* An element of dB Out^T, of one of the batch; dB by columns. */
-static double outer_at(const kernel_call *c, const systems *s, int64_t k, const double *g, int64_t row,
-                       int64_t column) {
-    double sum = 0;
-    for (int64_t q = 0, first = k * s->n * s->columns + column * s->columns; q < s->columns; q++)
-        sum += g[q * s->n + row] * tensor_real(arg_in(c, SOLVE_OUT), first + q);
-    return sum;
-}
-
-/* dB = A^-T dOut, dA = -dB Out^T */
-static weft_status run_solve_grad(const kernel_call *c) {
-    const systems *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *g = a + size;
-    tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
-    tensor_clear(da);
-    tensor_clear(db);
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 0), k * s->a_step, size, a);
-        load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
-        TRY(solve(c, s, true, a, g, pivots_of(c, s, side)));
-        add_side(s, db, k * s->b_step, g);
-        for (int64_t i = 0; da && i < size; i++)
-            tensor_add_real(da, k * s->a_step + i, -outer_at(c, s, k, g, i / s->n, i % s->n));
-    }
-    return NULL;
-}
-
-static weft_status prepare_solve(kernel_prepare *p) {
-    return prepare_system(p, type_in(p, 0), type_in(p, 1), type_out(p, 0));
-}
-static weft_status prepare_gradients(kernel_prepare *p, int matrix) {
-    const tensor *out = type_in(p, SOLVE_OUT), *g = type_in(p, SOLVE_OUT_GRAD);
-    TRY(prepare_system(p, type_in(p, matrix), type_in(p, 1 - matrix), g));
-    TRY(require_like(p, g, out, g->numel, "Out"));
-    TRY(require_like(p, g, type_out(p, 0), type_in(p, 0)->numel, "X@GRAD"));
-    return require_like(p, g, type_out(p, 1), type_in(p, 1)->numel, "Y@GRAD");
-}
-static weft_status prepare_solve_grad(kernel_prepare *p) {
-    return prepare_gradients(p, 0);
-}
-
-const kernel kernel_solve = {prepare_solve, run_solve};
-const kernel kernel_solve_grad = {prepare_solve_grad, run_solve_grad};
-
-/* b becomes the solution of A x = b, A a triangle; transposed: of A^T. */
-static weft_status solve_triangle(const kernel_call *c, const systems *s, bool transposed, const double *a, double *b) {
+static weft_status solve_triangle(const kernel_call *c, const systems *s, bool transposed, double *a, double *b) {
     int info = 1;
 #if WEFT_HAVE_LAPACK
     dtrtrs_(s->upper ? "L" : "U", transposed ? "N" : "T", s->unit ? "U" : "N", &s->n, &s->columns, a, &s->n, b, &s->n,
@@ -278,48 +223,11 @@ static weft_status solve_triangle(const kernel_call *c, const systems *s, bool t
     return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
 }
 
-static weft_status run_triangular_solve(const kernel_call *c) {
-    const systems *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *b = a + size;
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 0), k * s->a_step, size, a);
-        load_side(s, arg_in(c, 1), k * s->b_step, b);
-        TRY(solve_triangle(c, s, s->transposed, a, b));
-        store_side(s, arg_out(c, 0), k * side, b);
-    }
-    return NULL;
-}
-
-/* dB = A^-T dOut; dA = -dB Out^T, or its transpose, within the triangle. */
-static weft_status run_triangular_solve_grad(const kernel_call *c) {
-    const systems *s = c->state;
-    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
-    double *a = c->workspace, *g = a + size;
-    tensor *da = arg_out(c, 0), *db = arg_out(c, 1);
-    tensor_clear(da);
-    tensor_clear(db);
-    for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 0), k * s->a_step, size, a);
-        load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
-        TRY(solve_triangle(c, s, !s->transposed, a, g));
-        add_side(s, db, k * s->b_step, g);
-        for (int i = 0; da && i < s->n; i++)
-            for (int j = s->upper ? i : 0; j < (s->upper ? s->n : i + 1); j++) {
-                int row = s->transposed ? j : i, column = s->transposed ? i : j;
-                if (!s->unit || i != j)
-                    tensor_add_real(da, k * s->a_step + i * s->n + j, -outer_at(c, s, k, g, row, column));
-            }
-    }
-    return NULL;
-}
-
-const kernel kernel_triangular_solve = {prepare_solve, run_triangular_solve};
-const kernel kernel_triangular_solve_grad = {prepare_solve_grad, run_triangular_solve_grad};
-
 /* b becomes (L L^T)^-1 b, or (U^T U)^-1 b: two triangles. */
-static weft_status solve_factored(const kernel_call *c, const systems *s, const double *factored, double *b) {
+static weft_status solve_factored(const kernel_call *c, const systems *s, bool transposed, double *factored,
+                                  double *b) {
     int info = 1;
+    (void)transposed; /* the matrix is symmetric */
 #if WEFT_HAVE_LAPACK
     dpotrs_(s->upper ? "L" : "U", &s->n, &s->columns, factored, &s->n, b, &s->n, &info, 1);
     for (int i = 0; i < s->n && !info; i++)
@@ -330,60 +238,126 @@ static weft_status solve_factored(const kernel_call *c, const systems *s, const 
     return info ? kernel_failed(c, "a diagonal has an element of 0") : NULL;
 }
 
-static weft_status run_cholesky_solve(const kernel_call *c) {
+/* --- the ops ------------------------------------------------------------------------------------------------------ */
+
+static weft_status run_system(const kernel_call *c) {
     const systems *s = c->state;
     int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
     double *a = c->workspace, *b = a + size;
     for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 1), k * s->a_step, size, a);
-        load_side(s, arg_in(c, 0), k * s->b_step, b);
-        TRY(solve_factored(c, s, a, b));
+        load(arg_in(c, s->matrix), k * s->a_step, size, a);
+        load_side(s, arg_in(c, 1 - s->matrix), k * s->b_step, b);
+        TRY(s->solve(c, s, s->transposed, a, b));
         store_side(s, arg_out(c, 0), k * side, b);
     }
     return NULL;
 }
 
-/* dB = A^-1 dOut. With P = dB Out^T, S = P + P^T: of a lower factor L it is the lower triangle of -S L, of an upper
- * one the upper triangle of -U S. */
-static weft_status run_cholesky_solve_grad(const kernel_call *c) {
+enum { SOLVE_OUT = 2, SOLVE_OUT_GRAD };
+
+/* dB is the solution for dOut of the transposed matrix; then the matrix's own gradient is added. */
+static weft_status run_gradients(const kernel_call *c) {
     const systems *s = c->state;
-    int n = s->n;
-    int64_t size = (int64_t)n * n, side = (int64_t)n * s->columns;
-    double *a = c->workspace, *sums = a + size, *g = sums + size, *out = g + side;
-    tensor *db = arg_out(c, 0), *da = arg_out(c, 1);
+    int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
+    double *a = c->workspace, *g = a + size;
+    tensor *da = arg_out(c, s->matrix), *db = arg_out(c, 1 - s->matrix);
     tensor_clear(da);
     tensor_clear(db);
     for (int64_t k = 0; k < s->count; k++) {
-        load(arg_in(c, 1), k * s->a_step, size, a);
+        load(arg_in(c, s->matrix), k * s->a_step, size, a);
         load_side(s, arg_in(c, SOLVE_OUT_GRAD), k * side, g);
-        load_side(s, arg_in(c, SOLVE_OUT), k * side, out);
-        TRY(solve_factored(c, s, a, g));
+        TRY(s->solve(c, s, !s->transposed, a, g));
         add_side(s, db, k * s->b_step, g);
-        for (int64_t i = 0; i < size; i++) {
-            int64_t row = i / n, column = i % n;
-            sums[i] = 0;
-            for (int64_t q = 0; q < s->columns; q++)
-                sums[i] += g[q * n + row] * out[q * n + column] + g[q * n + column] * out[q * n + row];
-        }
-        for (int64_t i = 0; da && i < size; i++) {
-            int64_t row = i / n, column = i % n;
-            double sum = 0;
-            if (s->upper ? column < row : column > row) continue;
-            /* what lies in the other triangle of the factor counts as 0 */
-            for (int64_t q = s->upper ? row : column; q < n; q++)
-                sum += s->upper ? a[row * n + q] * sums[q * n + column] : sums[row * n + q] * a[q * n + column];
-            tensor_add_real(da, k * s->a_step + i, -sum);
-        }
+        if (da) s->add_matrix(c, s, k, a, g, da);
     }
     return NULL;
 }
 
-static weft_status prepare_cholesky_solve(kernel_prepare *p) {
-    return prepare_system(p, type_in(p, 1), type_in(p, 0), type_out(p, 0));
-}
-static weft_status prepare_cholesky_solve_grad(kernel_prepare *p) {
-    return prepare_gradients(p, 1);
+/* An element of dB Out^T, of one of the batch; dB by columns. */
+static double outer_at(const kernel_call *c, const systems *s, int64_t k, const double *g, int64_t row,
+                       int64_t column) {
+    double sum = 0;
+    for (int64_t q = 0, first = k * s->n * s->columns + column * s->columns; q < s->columns; q++)
+        sum += g[q * s->n + row] * tensor_real(arg_in(c, SOLVE_OUT), first + q);
+    return sum;
 }
 
-const kernel kernel_cholesky_solve = {prepare_cholesky_solve, run_cholesky_solve};
-const kernel kernel_cholesky_solve_grad = {prepare_cholesky_solve_grad, run_cholesky_solve_grad};
+/* dA = -dB Out^T */
+static void add_any(const kernel_call *c, const systems *s, int64_t k, const double *a, const double *g, tensor *da) {
+    (void)a;
+    for (int64_t i = 0; i < (int64_t)s->n * s->n; i++)
+        tensor_add_real(da, k * s->a_step + i, -outer_at(c, s, k, g, i / s->n, i % s->n));
+}
+
+/* The same, or its transpose, within the triangle. */
+static void add_triangle(const kernel_call *c, const systems *s, int64_t k, const double *a, const double *g,
+                         tensor *da) {
+    (void)a;
+    for (int i = 0; i < s->n; i++)
+        for (int j = s->upper ? i : 0; j < (s->upper ? s->n : i + 1); j++) {
+            int row = s->transposed ? j : i, column = s->transposed ? i : j;
+            if (!s->unit || i != j)
+                tensor_add_real(da, k * s->a_step + i * s->n + j, -outer_at(c, s, k, g, row, column));
+        }
+}
+
+/* With P = dB Out^T, S = P + P^T: of a lower factor L it is the lower triangle of -S L, of an upper one the upper
+ * triangle of -U S. What lies in the other triangle of the factor counts as 0. */
+static void add_factor(const kernel_call *c, const systems *s, int64_t k, const double *a, const double *g,
+                       tensor *da) {
+    int64_t n = s->n;
+    double *sums = (double *)c->workspace + n * n + n * s->columns; /* behind the matrix and dB */
+    for (int64_t i = 0; i < n * n; i++)
+        sums[i] = outer_at(c, s, k, g, i / n, i % n) + outer_at(c, s, k, g, i % n, i / n);
+    for (int64_t i = 0; i < n * n; i++) {
+        int64_t row = i / n, column = i % n;
+        double sum = 0;
+        if (s->upper ? column < row : column > row) continue;
+        for (int64_t q = s->upper ? row : column; q < n; q++)
+            sum += s->upper ? a[row * n + q] * sums[q * n + column] : sums[row * n + q] * a[q * n + column];
+        tensor_add_real(da, k * s->a_step + i, -sum);
+    }
+}
+
+/* How an op's matrix is solved for. */
+typedef struct way {
+    int matrix; /* its slot; the other one is the right side's */
+    bool upper; /* unless an attr says else */
+    solve_fn solve;
+    add_matrix_fn add_matrix;
+} way;
+
+static const way any = {0, false, solve_any, add_any}, triangle = {0, true, solve_triangle, add_triangle},
+                 factored = {1, false, solve_factored, add_factor};
+
+static weft_status prepare_way(kernel_prepare *p, const way *w, const tensor *out) {
+    TRY(prepare_system(p, type_in(p, w->matrix), type_in(p, 1 - w->matrix), out));
+    systems *s = p->state;
+    s->matrix = w->matrix;
+    s->upper = attr_bool(p->op, "upper", w->upper);
+    s->solve = w->solve;
+    s->add_matrix = w->add_matrix;
+    return NULL;
+}
+
+static weft_status prepare_gradients(kernel_prepare *p, const way *w) {
+    const tensor *out = type_in(p, SOLVE_OUT), *g = type_in(p, SOLVE_OUT_GRAD);
+    TRY(prepare_way(p, w, g));
+    TRY(require_like(p, g, out, g->numel, "Out"));
+    TRY(require_like(p, g, type_out(p, 0), type_in(p, 0)->numel, "X@GRAD"));
+    return require_like(p, g, type_out(p, 1), type_in(p, 1)->numel, "Y@GRAD");
+}
+
+#define SYSTEM(op, way)                                                                                                \
+    static weft_status prepare_##op(kernel_prepare *p) {                                                               \
+        return prepare_way(p, &way, type_out(p, 0));                                                                   \
+    }                                                                                                                  \
+    static weft_status prepare_##op##_grad(kernel_prepare *p) {                                                        \
+        return prepare_gradients(p, &way);                                                                             \
+    }                                                                                                                  \
+    const kernel kernel_##op = {prepare_##op, run_system};                                                             \
+    const kernel kernel_##op##_grad = {prepare_##op##_grad, run_gradients};
+SYSTEM(solve, any)
+SYSTEM(triangular_solve, triangle)
+SYSTEM(cholesky_solve, factored)
+#undef SYSTEM

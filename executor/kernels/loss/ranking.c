@@ -19,8 +19,7 @@ static weft_status prepare_alike(kernel_prepare *p, const tensor *first, const t
     return require_like(p, first, third, first->numel, "an argument");
 }
 
-/* --- hinge_loss: max(0, 1 - x (2 label - 1)) -----------------------------------------------------------------------
- */
+/* --- hinge_loss: max(0, 1 - x (2 label - 1)) ---------------------------------------------------------------------- */
 
 static weft_status prepare_hinge(kernel_prepare *p) {
     return prepare_alike(p, type_in(p, 0), type_in(p, 1), type_out(p, 0));
@@ -53,8 +52,7 @@ static weft_status run_hinge_grad(const kernel_call *c) {
 const kernel kernel_hinge_loss = {prepare_hinge, run_hinge};
 const kernel kernel_hinge_loss_grad = {prepare_hinge_grad, run_hinge_grad};
 
-/* --- rank_loss: log(1 + exp(o)) - label o, o = left - right ---------------------------------------------------------
- */
+/* --- rank_loss: log(1 + exp(o)) - label o, o = left - right ------------------------------------------------------- */
 
 enum { RANK_LABEL, RANK_LEFT, RANK_RIGHT, RANK_OUT_GRAD };
 
@@ -95,8 +93,7 @@ static weft_status run_rank_grad(const kernel_call *c) {
 const kernel kernel_rank_loss = {prepare_rank, run_rank};
 const kernel kernel_rank_loss_grad = {prepare_rank_grad, run_rank_grad};
 
-/* --- bpr_loss: of each row the mean over the other classes of log(1 + exp(x_j - x_label)) ---------------------------
- */
+/* --- bpr_loss: of each row the mean over the other classes of log(1 + exp(x_j - x_label)) ------------------------- */
 
 enum { BPR_X, BPR_LABEL, BPR_Y_GRAD };
 
@@ -166,8 +163,7 @@ static weft_status run_bpr_grad(const kernel_call *c) {
 const kernel kernel_bpr_loss = {prepare_bpr, run_bpr};
 const kernel kernel_bpr_loss_grad = {prepare_bpr_grad, run_bpr_grad};
 
-/* --- l1_norm --------------------------------------------------------------------------------------------------------
- */
+/* --- l1_norm ------------------------------------------------------------------------------------------------------ */
 
 static weft_status prepare_l1(kernel_prepare *p) {
     TRY(require_real(p, type_in(p, 0), "X"));

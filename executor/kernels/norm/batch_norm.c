@@ -198,8 +198,7 @@ static weft_status run_grad(const kernel_call *c) {
 const kernel kernel_batch_norm = {prepare, run};
 const kernel kernel_batch_norm_grad = {prepare_grad, run_grad};
 
-/* --- of rows of which each rank of a ring has a part ---------------------------------------------------------------
- */
+/* --- of rows of which each rank of a ring has a part -------------------------------------------------------------- */
 
 /* Sums of x and how many they are of; then sums of squares of what differs from the mean. All in double. */
 static void ask(const kernel_call *c, int round, comm_request *out) {

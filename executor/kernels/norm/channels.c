@@ -9,12 +9,11 @@ static int64_t channel_axis(const kernel_prepare *p, const char *attr, const ten
     return strcmp(attr_string(p->op, attr, "NCHW"), "NHWC") == 0 ? x->ndim - 1 : 1;
 }
 
-/* --- lrn: X / MidOut^beta, MidOut = k + alpha times the sum of squares of the n channels around ---------------------
- */
+/* --- lrn: X / MidOut^beta, MidOut = k + alpha times the sum of squares of the n channels around ------------------- */
 
 typedef struct lrn_state {
     axis_split split;
-    int64_t before, after; /* channels of a window on either side */
+    int64_t reach; /* channels of a window on either side */
     double k, alpha, beta;
 } lrn_state;
 
@@ -30,7 +29,7 @@ static weft_status prepare_windows(kernel_prepare *p, const tensor *out, const t
     TRY(require_present(p, out, "Out"));
     TRY(require_like(p, x, out, x->numel, "Out"));
     TRY(require_like(p, x, middle, x->numel, "MidOut"));
-    s->before = s->after = (n - 1) / 2;
+    s->reach = (n - 1) / 2;
     s->k = attr_float(p->op, "k", 2);
     s->alpha = attr_float(p->op, "alpha", 1e-4);
     s->beta = attr_float(p->op, "beta", 0.75);
@@ -59,7 +58,7 @@ static weft_status run_lrn(const kernel_call *c) {
     for (int64_t column = 0; column < s->split.outer * s->split.inner; column++)
         for (int64_t i = 0, first = first_of(s, column); i < s->split.extent; i++) {
             double sum = 0;
-            for (int64_t k = i - s->before; k <= i + s->after; k++) {
+            for (int64_t k = i - s->reach; k <= i + s->reach; k++) {
                 if (k < 0 || k >= s->split.extent) continue;
                 double value = tensor_real(x, first + k * s->split.inner);
                 sum += value * value;
@@ -78,7 +77,7 @@ static weft_status run_lrn_grad(const kernel_call *c) {
     for (int64_t column = 0; column < s->split.outer * s->split.inner; column++)
         for (int64_t i = 0, first = first_of(s, column); i < s->split.extent; i++) {
             double sum = 0;
-            for (int64_t k = i - s->after; k <= i + s->before; k++) {
+            for (int64_t k = i - s->reach; k <= i + s->reach; k++) {
                 if (k < 0 || k >= s->split.extent) continue;
                 int64_t from = first + k * s->split.inner;
                 sum += tensor_real(g, from) * tensor_real(x, from) * pow(tensor_real(middle, from), -s->beta - 1);
@@ -94,8 +93,7 @@ static weft_status run_lrn_grad(const kernel_call *c) {
 const kernel kernel_lrn = {prepare_lrn, run_lrn};
 const kernel kernel_lrn_grad = {prepare_lrn_grad, run_lrn_grad};
 
-/* --- affine_channel --------------------------------------------------------------------------------------------------
- */
+/* --- affine_channel ----------------------------------------------------------------------------------------------- */
 
 enum { AFFINE_X, AFFINE_SCALE, AFFINE_BIAS, AFFINE_OUT_GRAD = 2 };
 
@@ -155,8 +153,7 @@ static weft_status run_affine_grad(const kernel_call *c) {
 const kernel kernel_affine_channel = {prepare_affine, run_affine};
 const kernel kernel_affine_channel_grad = {prepare_affine_grad, run_affine_grad};
 
-/* --- renorm: each part along an axis times max_norm / (norm + 1e-7) where its p-norm is above max_norm --------------
- */
+/* --- renorm: each part along an axis times max_norm / (norm + 1e-7) where its p-norm is above max_norm ------------ */
 
 typedef struct renorm_state {
     axis_split split;

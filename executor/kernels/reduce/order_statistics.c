@@ -1,6 +1,6 @@
 /* order_statistics.c: along an axis: the k-th smallest element (kthvalue), the most frequent one (mode), the largest or
- * smallest so far (cummax, cummin). Their gradients go to the element that was taken. And counts of elements by equal
- * bins (histogram).
+ * smallest so far (cummax, cummin). And counts of elements by equal bins (histogram). Gradients go to the element that
+ * was taken: of one a column as argsort's do (sort.c), of cummax and cummin several may meet.
  *
  * NaN is largest for kthvalue and mode. cummax and cummin keep the first NaN from there on, as numpy's maximum does.
  * Of equal elements the last counts. */
@@ -154,7 +154,7 @@ static weft_status run_running(const kernel_call *c) {
 const kernel kernel_cummax = {prepare_cummax, run_running};
 const kernel kernel_cummin = {prepare_cummin, run_running};
 
-/* --- gradients: each goes to where its index says, and what meets there is added up ------------------------------- */
+/* --- gradients of cummax, cummin: each goes to where its index says, and what meets there is added up ------------- */
 
 enum { GRAD_IN_INDICES = 1, GRAD_IN_OUT_GRAD };
 
@@ -167,9 +167,8 @@ static weft_status prepare_put(kernel_prepare *p) {
     TRY(require_numel(p, type_in(p, GRAD_IN_INDICES), g->numel, "Indices"));
     TRY(require_present(p, type_out(p, 0), "X@GRAD"));
     TRY(require_like(p, g, type_out(p, 0), x->numel, "X@GRAD"));
-    TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", -1), s));
-    if (g->numel == x->numel || g->numel == s->outer * s->inner) return NULL;
-    return kernel_unsupported(p, "expected a gradient for each column, or each element");
+    TRY(require_numel(p, g, x->numel, "Out@GRAD"));
+    return axis_split_prepare(p, x, attr_int(p->op, "axis", -1), s);
 }
 
 static weft_status run_put(const kernel_call *c) {
@@ -177,20 +176,17 @@ static weft_status run_put(const kernel_call *c) {
     const tensor *indices = arg_in(c, GRAD_IN_INDICES), *g = arg_in(c, GRAD_IN_OUT_GRAD);
     tensor *dx = arg_out(c, 0);
     tensor_clear(dx);
-    int64_t columns = s->outer * s->inner, each = columns > 0 ? g->numel / columns : 0;
     for (int64_t e = 0; e < g->numel; e++) {
         int64_t index = tensor_integer(indices, e);
         if (index < 0 || index >= s->extent)
             return kernel_failed(c, "expected indices of 0 to %lld, found %lld", (long long)s->extent - 1,
                                  (long long)index);
-        int64_t first = e / (each * s->inner) * s->extent * s->inner + e % s->inner;
+        int64_t first = e / (s->extent * s->inner) * s->extent * s->inner + e % s->inner;
         tensor_add_real(dx, first + index * s->inner, tensor_real(g, e));
     }
     return NULL;
 }
 
-const kernel kernel_kthvalue_grad = {prepare_put, run_put};
-const kernel kernel_mode_grad = {prepare_put, run_put};
 const kernel kernel_cummax_grad = {prepare_put, run_put};
 const kernel kernel_cummin_grad = {prepare_put, run_put};
 
@@ -217,15 +213,14 @@ static weft_status prepare_histogram(kernel_prepare *p) {
 /* The range of the elements, where none is given. */
 static weft_status find_range(const kernel_call *c, bins *s) {
     const tensor *x = arg_in(c, IN_X);
-    for (int64_t i = 0; i < x->numel && s->low == s->high; i++) {
-        s->low = INFINITY, s->high = -INFINITY;
-        for (int64_t k = 0; k < x->numel; k++) {
-            double value = value_at(x, k);
-            if (!isfinite(value)) return kernel_failed(c, "expected a finite range, found %g in X", value);
-            s->low = fmin(s->low, value), s->high = fmax(s->high, value);
-        }
-        if (s->low == s->high) s->low -= 1, s->high += 1;
+    if (!x->numel || s->low != s->high) return NULL;
+    s->low = INFINITY, s->high = -INFINITY;
+    for (int64_t i = 0; i < x->numel; i++) {
+        double value = value_at(x, i);
+        if (!isfinite(value)) return kernel_failed(c, "expected a finite range, found %g in X", value);
+        s->low = fmin(s->low, value), s->high = fmax(s->high, value);
     }
+    if (s->low == s->high) s->low -= 1, s->high += 1;
     return NULL;
 }
 

@@ -71,8 +71,7 @@ static weft_status run_multiplex_grad(const kernel_call *c) {
 const kernel kernel_multiplex = {prepare_multiplex, run_multiplex};
 const kernel kernel_multiplex_grad = {prepare_multiplex_grad, run_multiplex_grad};
 
-/* --- crop_tensor: a box of X ---------------------------------------------------------------------------------------
- */
+/* --- crop_tensor: a box of X -------------------------------------------------------------------------------------- */
 
 enum { CROP_X, CROP_OFFSETS = 2, CROP_GRAD_OFFSETS = 1, CROP_OUT_GRAD = 3 };
 
@@ -150,8 +149,7 @@ static weft_status run_crop_tensor_grad(const kernel_call *c) {
 const kernel kernel_crop_tensor = {prepare_crop_tensor, run_crop_tensor};
 const kernel kernel_crop_tensor_grad = {prepare_crop_tensor_grad, run_crop_tensor_grad};
 
-/* --- fill_diagonal of a matrix; wrapped, the diagonal begins anew below a tall one ---------------------------------
- */
+/* --- fill_diagonal of a matrix; wrapped, the diagonal begins anew below a tall one -------------------------------- */
 
 typedef struct diagonal_state {
     double value;
@@ -195,8 +193,7 @@ static weft_status run_fill_diagonal(const kernel_call *c) {
 const kernel kernel_fill_diagonal = {prepare_fill_diagonal, run_fill_diagonal};
 const kernel kernel_fill_diagonal_grad = {prepare_fill_diagonal_grad, run_fill_diagonal};
 
-/* --- cross: of vectors of 3 along a dimension ----------------------------------------------------------------------
- */
+/* --- cross: of vectors of 3 along a dimension --------------------------------------------------------------------- */
 
 enum { CROSS_X, CROSS_Y, CROSS_OUT_GRAD, NO_DIMENSION = 9 /* Paddle's default: the first of extent 3 */ };
 

@@ -135,8 +135,7 @@ static weft_status run_meshgrid_grad(const kernel_call *c) {
 const kernel kernel_meshgrid = {prepare_meshgrid, run_meshgrid};
 const kernel kernel_meshgrid_grad = {prepare_meshgrid_grad, run_meshgrid_grad};
 
-/* --- broadcast_tensors: each argument as large as all need -----------------------------------------------------------
- */
+/* --- broadcast_tensors: each argument as large as all need -------------------------------------------------------- */
 
 static weft_status prepare_broadcast(kernel_prepare *p) {
     uint32_t n = p->in_first[1];
