@@ -2,43 +2,18 @@
  * in the type of the elements, from the first source to the last, 16-bit floats in 32 bits and rounded once. */
 #include "executor/devices/cuda/kernels/kernel.h"
 
-/* --- 16-bit floats, as executor/kernels/half.c has them ----------------------------------------------------------- */
-
-typedef union loop_word {
-    float f;
-    unsigned u;
-} loop_word;
-
-DEVICE float loop_float(unsigned u) {
-    loop_word w;
-    w.u = u;
-    return w.f;
-}
-DEVICE unsigned loop_bits(float f) {
-    loop_word w;
-    w.f = f;
-    return w.u;
-}
-
-DEVICE float loop_load_bf16(unsigned short h) {
-    return loop_float((unsigned)h << 16);
-}
-DEVICE unsigned short loop_store_bf16(float f) {
-    unsigned u = loop_bits(f);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (unsigned short)((u >> 16) | 0x40u);
-    return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
+/* --- fp16, as executor/kernels/half.c has it: what the GPU itself makes of NaN has other bits ---------------------- */
 
 DEVICE float loop_load_f16(unsigned short h) {
     unsigned sign = (unsigned)(h & 0x8000u) << 16, fields = (unsigned)(h & 0x7fffu) << 13;
-    unsigned subnormal = loop_bits(loop_float(fields + 0x38800000u) - 0x1p-14f), special = fields | 0x7f800000u;
+    unsigned subnormal = bits_of_float(float_of_bits(fields + 0x38800000u) - 0x1p-14f), special = fields | 0x7f800000u;
     unsigned finite = fields < 0x00800000u ? subnormal : fields + 0x38000000u;
-    return loop_float(sign | (fields >= 0x0f800000u ? special : finite));
+    return float_of_bits(sign | (fields >= 0x0f800000u ? special : finite));
 }
 DEVICE unsigned short loop_store_f16(float f) {
-    unsigned u = loop_bits(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
+    unsigned u = bits_of_float(f), sign = (u >> 16) & 0x8000u, magnitude = u & 0x7fffffffu;
     unsigned normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
-    unsigned subnormal = loop_bits(loop_float(magnitude) + 0.5f) - 0x3f000000u;
+    unsigned subnormal = bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3f000000u;
     unsigned nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
     unsigned finite = magnitude < 0x38800000u ? subnormal : normal;
     unsigned special = magnitude > 0x7f800000u ? nan : 0x7c00u;
@@ -81,7 +56,7 @@ DEVICE unsigned short loop_store_f16(float f) {
 LOOP(f32, float, float, float, LOOP_IS, LOOP_IS)
 LOOP(f64, double, double, double, LOOP_IS, LOOP_IS)
 LOOP(f16, unsigned short, float, float, loop_load_f16, loop_store_f16)
-LOOP(bf16, unsigned short, float, float, loop_load_bf16, loop_store_bf16)
+LOOP(bf16, unsigned short, float, float, float_of_bf16, bf16_of_float)
 LOOP(i64, long long, long long, unsigned long long, LOOP_IS, LOOP_IS)
 LOOP(i32, int, int, unsigned, LOOP_IS, LOOP_IS)
 LOOP(i16, short, short, int, LOOP_IS, LOOP_IS)
