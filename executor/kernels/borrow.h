@@ -18,17 +18,15 @@ typedef struct borrowed {
     const borrowed_slots *slots;
     void *state; /* the lender's */
     row_split split;
+    const kernel_rounds *rounds; /* the lender's, if the borrower's are borrow_ask and borrow_work */
 } borrowed;
 
 /* prepare: prepares the lender's call; its scratch is p's then. */
 WEFT_MUST_USE weft_status borrow_prepare(kernel_prepare *p, const kernel *lender, const borrowed_slots *slots,
                                          borrowed *out);
 WEFT_MUST_USE weft_status borrow_run(const kernel_call *c, const borrowed *b);
-/* The call as the lender sees it; it lives as long as `room`. */
-typedef struct borrow_room {
-    tensor in[BORROW_SLOTS], out[BORROW_SLOTS];
-    uint32_t in_first[BORROW_SLOTS + 1], out_first[BORROW_SLOTS + 1];
-} borrow_room;
-kernel_call borrow_call(const kernel_call *c, const borrowed *b, borrow_room *room);
+/* A round of the lender; the call's state is a `borrowed`. */
+void borrow_ask(const kernel_call *c, int round, struct comm_request *out);
+weft_status borrow_work(const kernel_call *c, int round);
 
 #endif

@@ -10,6 +10,7 @@
  *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
  *            member r + s are received and added up; the own rows come last
  *            an all-to-all's are not added up: each product comes to where it stays
+ *
  * With `both_ways` a step sends to and receives from members on both sides, on streams and lanes of their own, and
  * there are half as many steps. Of an even number of members the farthest one gets its pieces by both ways in turn.
  *   reduce   all rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is; or, if it

@@ -301,6 +301,7 @@ static weft_status prepare_aten(kernel_prepare *p) {
     borrowed *b = KERNEL_STATE(p, borrowed);
     if (!b) return base_out_of_memory();
     TRY(borrow_prepare(p, &of_aten, &slots, b));
+    b->rounds = &two_reduces;
     p->state = b;
     return NULL;
 }
@@ -311,6 +312,7 @@ static weft_status prepare_aten_grad(kernel_prepare *p) {
     borrowed *b = KERNEL_STATE(p, borrowed);
     if (!b) return base_out_of_memory();
     TRY(borrow_prepare(p, &grad_of_aten, &slots, b));
+    b->rounds = &one_reduce;
     p->state = b;
     return NULL;
 }
@@ -319,32 +321,8 @@ static weft_status run_aten(const kernel_call *c) {
     return borrow_run(c, c->state);
 }
 
-/* Of rows of which each rank of a ring has a part: the same rounds, of the call as the lender sees it. */
-static void ask_aten(const kernel_call *c, int round, comm_request *out) {
-    borrow_room room;
-    kernel_call inner = borrow_call(c, c->state, &room);
-    ask(&inner, round, out);
-}
-
-static weft_status work_aten(const kernel_call *c, int round) {
-    borrow_room room;
-    kernel_call inner = borrow_call(c, c->state, &room);
-    return work(&inner, round);
-}
-
-static void ask_aten_grad(const kernel_call *c, int round, comm_request *out) {
-    borrow_room room;
-    kernel_call inner = borrow_call(c, c->state, &room);
-    ask_grad(&inner, round, out);
-}
-
-static weft_status work_aten_grad(const kernel_call *c, int round) {
-    borrow_room room;
-    kernel_call inner = borrow_call(c, c->state, &room);
-    return work_grad(&inner, round);
-}
-
-static const kernel_rounds two_of_aten = {2, ask_aten, work_aten}, one_of_aten = {1, ask_aten_grad, work_aten_grad};
+/* Of rows of which each rank of a ring has a part: the same rounds. */
+static const kernel_rounds two_of_aten = {2, borrow_ask, borrow_work}, one_of_aten = {1, borrow_ask, borrow_work};
 
 /* Running statistics need no sums of all rows; gradients do. */
 static bool asks_ring(const void *state) {
