@@ -30,7 +30,7 @@ static void ask_rings(weft_executor *x) {
 /* Streams end once their collectives have ended. All rings of the world begin to with its abort; here they are waited
  * for, one after another. */
 static weft_status end_rings(const weft_executor *x) {
-    int64_t deadline = wait_clock_ns() + (int64_t)(let_go_seconds * 1e9);
+    int64_t deadline = wait_deadline_ns(let_go_seconds);
     for (int r = 0; r < x->nlocal; r++)
         for (size_t i = 0; i < x->ranks[r].nrings; i++) {
             const ring_use *u = &x->ranks[r].rings[i];
@@ -82,9 +82,9 @@ static weft_status stopped_elsewhere(const weft_executor *x) {
 /* Streams may still touch the run's memory: it stays until the process ends. */
 static weft_status keep_for_ever(weft_executor *x, weft_status failure, weft_status stuck) {
     x->is_stuck = true;
-    weft_status worded = weft_status_create(WEFT_RUNTIME, NULL, "%s%s%s; the memory of the run is not freed",
-                                            weft_status_message(failure), failure ? "; " : "",
-                                            weft_status_message(stuck));
+    weft_status worded =
+        weft_status_create(WEFT_RUNTIME, NULL, "%s%s%s; the memory of the run is not freed",
+                           weft_status_message(failure), failure ? "; " : "", weft_status_message(stuck));
     weft_status_free(failure);
     weft_status_free(stuck);
     return worded;

@@ -14,6 +14,6 @@ weft_status local_meet(local_ring *r, int self) {
         wait_publish(&r->generation, next);
         return NULL;
     }
-    wait_result result = wait_until(&r->generation, next, &r->world->aborted, 0);
+    wait_result result = wait_until(&r->generation, next, &r->world->aborted, WAIT_FOREVER);
     return result == WAIT_REACHED ? NULL : local_cancelled(r, self);
 }

@@ -23,7 +23,7 @@ static weft_status wait_parcel(local_ring *r, int self, const local_parcel *p, b
         uint32_t seen = atomic_load(&w->value);
         if ((atomic_load(&p->requests) != NULL) == full) return NULL;
         if (atomic_load(&r->world->aborted)) return local_cancelled(r, self);
-        if (wait_until(w, seen + 1, &r->world->aborted, 0) != WAIT_REACHED) return local_cancelled(r, self);
+        if (wait_until(w, seen + 1, &r->world->aborted, WAIT_FOREVER) != WAIT_REACHED) return local_cancelled(r, self);
     }
 }
 

@@ -211,7 +211,7 @@ weft_status comm_stopped(const comm_ring *r) {
 
 weft_status comm_wait_idle(const comm_ring *r, int64_t rank, const _Atomic bool *busy, const comm_request *q,
                            double timeout_seconds) {
-    int64_t deadline = wait_clock_ns() + (int64_t)(timeout_seconds * 1e9);
+    int64_t deadline = wait_deadline_ns(timeout_seconds);
     while (atomic_load(busy)) {
         if (wait_clock_ns() > deadline)
             return weft_status_create(WEFT_RUNTIME, NULL, "rank %lld is still in %s on ring %lld, %g s after the stop",

@@ -33,6 +33,12 @@ int64_t wait_clock_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+int64_t wait_deadline_ns(double seconds) {
+    const double longest = 1e9;
+    if (seconds <= 0) return wait_clock_ns();
+    return seconds < longest ? wait_clock_ns() + (int64_t)(seconds * 1e9) : INT64_MAX;
+}
+
 void wait_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -60,10 +66,10 @@ void wait_publish(wait_word *w, uint32_t value) {
     wait_wake(w);
 }
 
-/* Sleeps while epoch is `seen`, until `deadline_ns` (0: no limit); false when that has passed. */
+/* Sleeps while epoch is `seen`, until `deadline_ns` (INT64_MAX: no limit); false when that has passed. */
 static bool sleep_on(wait_word *w, uint32_t seen, int64_t deadline_ns) {
     struct timespec left, *limit = NULL;
-    if (deadline_ns) {
+    if (deadline_ns != INT64_MAX) {
         int64_t ns = deadline_ns - wait_clock_ns();
         if (ns <= 0) return false;
         left = (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
@@ -74,7 +80,7 @@ static bool sleep_on(wait_word *w, uint32_t seen, int64_t deadline_ns) {
 }
 
 static wait_result sleep_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds) {
-    int64_t deadline = timeout_seconds > 0 ? wait_clock_ns() + (int64_t)(timeout_seconds * 1e9) : 0;
+    int64_t deadline = wait_deadline_ns(timeout_seconds);
     wait_result result = WAIT_REACHED;
     atomic_fetch_add(&w->nsleepers, 1);
     for (;;) {

@@ -4,6 +4,7 @@
 #ifndef EXECUTOR_COMM_WAIT_H
 #define EXECUTOR_COMM_WAIT_H
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@ void wait_publish(wait_word *w, uint32_t value);
 void wait_wake(wait_word *w);
 
 /* Blocks until the value has reached `target` (it may wrap around), `*aborted` is set (NULL: never) or
- * `timeout_seconds` have passed (0 or less: no limit). */
+ * `timeout_seconds` have passed; 0 or less, as what is left until a deadline that has passed, only looks. */
+#define WAIT_FOREVER HUGE_VAL
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
 
 /* For the thread that calls it: whether waits sleep as soon as spinning was for nothing. That is best where another
@@ -37,5 +39,8 @@ void wait_pause(void);
 
 /* CLOCK_MONOTONIC in nanoseconds. */
 int64_t wait_clock_ns(void);
+
+/* The clock in `seconds`, now if they are less than 0; INT64_MAX if that is WAIT_FOREVER, or more than 30 years. */
+int64_t wait_deadline_ns(double seconds);
 
 #endif

@@ -68,13 +68,13 @@ static weft_status start(visit *v) {
 
 static weft_status wait_for_all(visit *v) {
     mpi_host *host = v->world->host;
-    int64_t deadline = wait_clock_ns() + (int64_t)(v->asked->timeout_seconds * 1e9);
+    int64_t deadline = wait_deadline_ns(v->asked->timeout_seconds);
     const _Atomic bool *ended = &v->world->has_ended[v->asked->channel];
     for (int p = 0; p <= host->nprocs; p++) {
         mpi_batch *b = p < host->nprocs ? &v->receives[p] : &v->sends;
         double left = (double)(deadline - wait_clock_ns()) * 1e-9;
         wait_result result;
-        TRY(batch_wait(host, b, ended, left > 1e-6 ? left : 1e-6, &result));
+        TRY(batch_wait(host, b, ended, left, &result));
         if (result == WAIT_ABORTED) return given_up(v);
         if (result == WAIT_REACHED) continue;
         char missing[120];

@@ -22,7 +22,7 @@ weft_status ring_cancelled(const mpi_ring *r, int self) {
 weft_status ring_know_tag(mpi_ring *r, int self) {
     if (atomic_load(&r->world->aborted)) return ring_cancelled(r, self);
     if (atomic_load(&r->known.value)) return NULL;
-    return wait_until(&r->known, 1, &r->world->aborted, 0) == WAIT_REACHED ? NULL : ring_cancelled(r, self);
+    return wait_until(&r->known, 1, &r->world->aborted, WAIT_FOREVER) == WAIT_REACHED ? NULL : ring_cancelled(r, self);
 }
 
 /* --- requests as others see them ---------------------------------------------------------------------------------- */

@@ -204,7 +204,7 @@ WEFT_MUST_USE weft_status batch_send(mpi_host *host, mpi_batch *b, MPI_Comm comm
 WEFT_MUST_USE weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes,
                                         size_t nbytes);
 /* Waits until all are complete; then the batch is empty. WAIT_ABORTED: `stop` was set, WAIT_TIMED_OUT: they took longer
- * than timeout_seconds (0: no limit); the requests are still there. */
+ * than timeout_seconds; the requests are still there. */
 WEFT_MUST_USE weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,
                                      wait_result *out_result);
 /* Whether all are complete. */

@@ -143,19 +143,19 @@ void near_count(mpi_ring *r, mpi_count count, uint64_t n) {
 static wait_result wait_for(const mpi_ring *r, int seat, mpi_count count, uint64_t n, double timeout_seconds) {
     const mpi_host *host = r->world->host;
     const mpi_neighbour *other = &r->near[seat];
-    int64_t deadline = timeout_seconds > 0 ? wait_clock_ns() + (int64_t)(timeout_seconds * 1e9) : 0;
+    int64_t deadline = wait_deadline_ns(timeout_seconds);
     for (uint32_t i = 0;; i += i < UINT32_MAX) {
         uint32_t nrings = mpi_nrings(host);
         if (atomic_load(&other->slot->counts[count].n) >= first_of(other, count) + n) return WAIT_REACHED;
         if (atomic_load(&r->world->aborted)) return WAIT_ABORTED;
-        if (deadline && wait_clock_ns() > deadline) return WAIT_TIMED_OUT;
+        if (wait_clock_ns() > deadline) return WAIT_TIMED_OUT;
         mpi_back_off(host, i, nrings);
     }
 }
 
 weft_status near_wait(mpi_ring *r, int self, mpi_count count, uint64_t n) {
     for (int i = 0; i < r->nprocs; i++)
-        if (i != r->own_seat && wait_for(r, i, count, n, 0) != WAIT_REACHED) return ring_cancelled(r, self);
+        if (i != r->own_seat && wait_for(r, i, count, n, WAIT_FOREVER) != WAIT_REACHED) return ring_cancelled(r, self);
     return NULL;
 }
 

@@ -94,6 +94,6 @@ weft_status part_save_sources(mpi_ring *r, size_t room_nbytes, char **out_room) 
 
 weft_status move_wait(mpi_ring *r, mpi_batch *b) {
     wait_result result;
-    TRY(batch_wait(r->world->host, b, &r->world->aborted, 0, &result));
+    TRY(batch_wait(r->world->host, b, &r->world->aborted, WAIT_FOREVER, &result));
     return result == WAIT_REACHED ? NULL : ring_cancelled(r, r->locals[0]);
 }

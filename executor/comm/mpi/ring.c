@@ -233,7 +233,7 @@ static weft_status exchange_messages(mpi_ring *r, int self, const char **out_mes
         out_messages[i] = in;
     }
     wait_result result;
-    TRY(batch_wait(host, b, &r->world->aborted, 0, &result));
+    TRY(batch_wait(host, b, &r->world->aborted, WAIT_FOREVER, &result));
     return result == WAIT_REACHED ? NULL : ring_cancelled(r, self);
 }
 
@@ -315,14 +315,14 @@ static weft_status result_of(const mpi_ring *r, int self) {
 
 /* Waits for who acts. False: the world was aborted before all had come. */
 static bool wait_for_act(mpi_ring *r, uint32_t generation) {
-    if (wait_until(&r->generation, generation, &r->world->aborted, 0) == WAIT_REACHED) return true;
+    if (wait_until(&r->generation, generation, &r->world->aborted, WAIT_FOREVER) == WAIT_REACHED) return true;
     pthread_mutex_lock(&r->mutex);
     bool is_over = atomic_load(&r->generation.value) == generation;
     bool leaves = !r->is_acting && !is_over;
     if (leaves) r->narrived--;
     pthread_mutex_unlock(&r->mutex);
     if (leaves) return false;
-    return wait_until(&r->generation, generation, NULL, 0) == WAIT_REACHED;
+    return wait_until(&r->generation, generation, NULL, WAIT_FOREVER) == WAIT_REACHED;
 }
 
 static weft_status meet(mpi_ring *r, int self) {

@@ -148,7 +148,7 @@ weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
 
 weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,
                        wait_result *out_result) {
-    int64_t deadline = timeout_seconds > 0 ? wait_clock_ns() + (int64_t)(timeout_seconds * 1e9) : 0;
+    int64_t deadline = wait_deadline_ns(timeout_seconds);
     *out_result = WAIT_REACHED;
     for (uint32_t n = 0;; n += n < UINT32_MAX) {
         bool done;
@@ -159,7 +159,7 @@ weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, d
             *out_result = WAIT_ABORTED;
             return NULL;
         }
-        if (deadline && wait_clock_ns() > deadline) {
+        if (wait_clock_ns() > deadline) {
             *out_result = WAIT_TIMED_OUT;
             return NULL;
         }

@@ -98,7 +98,7 @@ static void *work(void *arg) {
         if (atomic_load(&pool->stopping)) break;
         if (help(pool)) continue;
         if (pool->spins) spin_for_job(pool, seen);
-        wait_until(&pool->posted, seen + 1, NULL, 0);
+        wait_until(&pool->posted, seen + 1, NULL, WAIT_FOREVER);
     }
     denormals_restore(host_mode); /* the thread may be the host's */
     return NULL;
@@ -132,7 +132,7 @@ void parallel_for(const kernel_call *c, int64_t count, int64_t grain, parallel_p
     wait_wake(&s->pool->posted);
     int own = 0;
     for (int part = 0; part >= 0; part = take_part(s), own++) run_part(s, part);
-    wait_until(&s->done, done + (uint32_t)(nparts - own), NULL, 0);
+    wait_until(&s->done, done + (uint32_t)(nparts - own), NULL, WAIT_FOREVER);
 }
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
@@ -190,8 +190,7 @@ void thread_pool_destroy(thread_pool *pool) {
     atomic_store(&pool->stopping, true);
     atomic_fetch_add(&pool->posted.value, 1);
     wait_wake(&pool->posted);
-    for (int i = 0; pool->helpers && i < pool->nhelpers; i++)
-        executor_thread_join(&pool->helpers[i].thread);
+    for (int i = 0; pool->helpers && i < pool->nhelpers; i++) executor_thread_join(&pool->helpers[i].thread);
     base_free(pool->allocator, pool->helpers, (size_t)pool->nhelpers * sizeof *pool->helpers);
     base_free(pool->allocator, pool->slots, (size_t)pool->nslots * sizeof *pool->slots);
     base_free(pool->allocator, pool, sizeof *pool);

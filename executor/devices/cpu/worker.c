@@ -31,7 +31,7 @@
 static bool wait_for_streams(const cpu_stream *s, const plan_instr *instr, const _Atomic bool *aborted) {
     for (uint32_t i = 0; i < instr->nwaits; i++) {
         wait_word *done = &s->of_rank[instr->waits[i].stream].done;
-        if (wait_until(done, (uint32_t)instr->waits[i].count, aborted, 0) != WAIT_REACHED) return false;
+        if (wait_until(done, (uint32_t)instr->waits[i].count, aborted, WAIT_FOREVER) != WAIT_REACHED) return false;
     }
     return true;
 }
@@ -142,7 +142,7 @@ static void *work(void *arg) {
     cpu_run *run = s->run;
     bool asks = s->state->stream != 0 && !run->head.executor->options.spawn; /* a lent thread is the host's */
     for (uint32_t turn = 1;; turn++) {
-        wait_until(&run->go, turn, NULL, 0);
+        wait_until(&run->go, turn, NULL, WAIT_FOREVER);
         if (atomic_load(&run->stopping)) return NULL;
         if (asks && run->shares_cores) ask_for_short_slices();
         asks = asks && !run->shares_cores;
