@@ -6,10 +6,10 @@
  * sync deletes exactly f. One sweep over block 0 follows the change: a var is changed by (at most) one seed; an op that
  * mixes two seeds makes them one group (union-find), whose members share f and stand or fall together. A group is
  * spoilt by
- *   - an op that is not linear in the changed inputs, or mixes changed and unchanged ones (a regularisation term that
- * was never averaged), or updates a parameter, or is not known;
- *   - a changed value in a persistable, in a gradient that the program names (a fetch may ask for it), in shared bytes,
- * or in a type whose range the factor would leave (fp16, unless allow_half);
+ *   - an op that is not known, updates a parameter or is not linear in the changed inputs;
+ *   - an op that mixes changed and unchanged inputs, as a regularisation term that was never averaged;
+ *   - a changed value in a persistable, in shared bytes, or in a gradient that the program names and a fetch may ask for;
+ *   - a changed value of a type whose range the factor would leave (fp16, unless allow_half);
  *   - syncs with different factors.
  * A reduce that averages has no scale, so nothing is folded for it.
  *

@@ -42,10 +42,10 @@ const char *comm_kind_name(comm_kind kind);
 /* What one member asks for. All members of the ring must ask for the same, in the same order; of sends and receives
  * the two members of each.
  *
- * Buffers may be given in parts, in place of src and dst: an all_reduce, all_gather or reduce_scatter of several
- * tensors at once (nparts), or a buffer for each member of the ring where a kind has larger buffers than `count`
- * elements. Parts lie apart from one another and from the other side. Only the result of part k of an all_reduce may be
- * where its source is. */
+ * Buffers may be given in parts, in place of src and dst. An all_reduce, all_gather or reduce_scatter then has several
+ * tensors at once (nparts). A kind whose buffers are larger than `count` elements has one for each member of the ring.
+ * Parts lie apart from one another and from the other side. Only the result of part k of an all_reduce may be where its
+ * source is. */
 typedef struct comm_request {
     comm_kind kind;
     weft_dtype dtype;
