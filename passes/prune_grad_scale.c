@@ -8,7 +8,8 @@
  * spoilt by
  *   - an op that is not known, updates a parameter or is not linear in the changed inputs;
  *   - an op that mixes changed and unchanged inputs, as a regularisation term that was never averaged;
- *   - a changed value in a persistable, in shared bytes, or in a gradient that the program names and a fetch may ask for;
+ *   - a changed value in a persistable, in shared bytes, or in a gradient that the program names and a fetch may ask
+ * for;
  *   - a changed value of a type whose range the factor would leave (fp16, unless allow_half);
  *   - syncs with different factors.
  * A reduce that averages has no scale, so nothing is folded for it.

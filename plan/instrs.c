@@ -1,8 +1,8 @@
 /* instrs.c: ops become instructions, in program order.
  *
  * Ops that touch no bytes become none: orders between bytes are derived anew (hazards.c). A feed op names a value that
- * is fed, and a fetch op one that is kept. A conditional_block names a guard of the ops that it runs. Outputs that are byte
- * ranges of inputs are nothing that an instruction writes; an op that has no others becomes none. */
+ * is fed, and a fetch op one that is kept. A conditional_block names a guard of the ops that it runs. Outputs that are
+ * byte ranges of inputs are nothing that an instruction writes; an op that has no others becomes none. */
 #include <stdio.h>
 
 #include "plan/builder.h"

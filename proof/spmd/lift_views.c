@@ -219,8 +219,8 @@ static weft_status term_of_view(lifter *l, const view *v, size_t ndim, const int
 }
 
 /* How far a way to put ranks back is from what the serial program does. Best is one by which it has the value, else one
- * of the fewest levels. Of equal ones a shape that it has is better, then that of `hint`, then that it is not where there
- * is one element. */
+ * of the fewest levels. Of equal ones a shape that it has is better, then that of `hint`, then that it is not where
+ * there is one element. */
 static size_t distance(const lifter *l, const whole *made, const lifted *as, const lifted *hint, const int64_t *dims) {
     enum { MOST_MOVED = 3 * LIFT_AXES + 1 };
     size_t moved = 0, levels = made->term < l->nserial ? made->levels : made->levels + VIEW_LEVELS;

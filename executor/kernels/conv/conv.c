@@ -37,8 +37,8 @@ static int64_t choose_batch(const conv *c) {
     return batch < 1 ? 1 : batch;
 }
 
-/* The convolution of dy that gives dx, or NULL. Its output (y, x) sees window (y + before - i * dilation, ...) by tap i.
- * So its taps are turned around, and its windows begin at y - (reach - before). */
+/* The convolution of dy that gives dx, or NULL. Its output (y, x) sees window (y + before - i * dilation, ...) by tap
+ * i. So its taps are turned around, and its windows begin at y - (reach - before). */
 static weft_status choose_by_input(const kernel_prepare *p, conv *c) {
     const window *w = &c->w;
     if (!c->copy || w->stride[0] != 1 || w->stride[1] != 1) return NULL;

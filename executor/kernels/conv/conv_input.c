@@ -9,9 +9,9 @@
 #include "executor/kernels/conv/conv.h"
 #include "executor/kernels/conv/conv_tile.h"
 
-/* MANY_ROWS of the product are computed at a time, or more where one channel has more taps. BLOCK_FLOATS of its two parts
- * may be packed at once. Strips of filters lie a line more apart than they need, so that they fall into sets of their
- * own. */
+/* MANY_ROWS of the product are computed at a time, or more where one channel has more taps. BLOCK_FLOATS of its two
+ * parts may be packed at once. Strips of filters lie a line more apart than they need, so that they fall into sets of
+ * their own. */
 enum { MANY_ROWS = 9 * GEMM_ROWS, BLOCK_FLOATS = 256 * 1024, STRIP_STEP = GEMM_DEPTH * GEMM_STRIP + GEMM_STRIP };
 /* Vectors of an image that is added as one long row. */
 enum { FLAT_VECTORS = 16 };

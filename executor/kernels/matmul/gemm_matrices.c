@@ -1,11 +1,12 @@
 /* gemm_matrices.c: fp32 products of matrices that lie in memory.
  *
- * After Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008). In a training step operands are
- * not in the cache when a product begins. So nothing is packed in a pass of its own that can be packed on the way. While a tile is computed, lines that the next ones need are asked for. They are few at a time, since a core
- * can wait for no more than a dozen. The first strips of A meet B panel by panel: the first of them copies the panel as
- * it reads it, and the next panel comes closer under the others. The other strips, one after another, meet the block of
- * B that is packed by then: C is written along its rows. Where strips are few, B is read as it lies; where A's rows are
- * not a multiple of a page apart, so that they do not share a cache set, A is.
+ * After Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008). In a training step operands
+ * are not in the cache when a product begins. So nothing is packed in a pass of its own that can be packed on the way.
+ * While a tile is computed, lines that the next ones need are asked for. They are few at a time, since a core can wait
+ * for no more than a dozen. The first strips of A meet B panel by panel: the first of them copies the panel as it reads
+ * it, and the next panel comes closer under the others. The other strips, one after another, meet the block of B that
+ * is packed by then: C is written along its rows. Where strips are few, B is read as it lies; where A's rows are not a
+ * multiple of a page apart, so that they do not share a cache set, A is.
  *
  * The invariant: an element of C is one chain of additions over the depth of a block. Those blocks, the same for all
  * elements, are added to C in order. So it does not depend on tiles, on cuts between threads, or on the others. */
@@ -183,8 +184,8 @@ static void pack_strips(const gemm *g, int64_t row, int64_t rows, int64_t depth,
     }
 }
 
-/* Turns VEC rows of VEC floats, `ld` apart, into rows of `out`, `step` apart. Rows from `rows` on are zero and not read;
- * floats from `count` on are neither read nor written. */
+/* Turns VEC rows of VEC floats, `ld` apart, into rows of `out`, `step` apart. Rows from `rows` on are zero and not
+ * read; floats from `count` on are neither read nor written. */
 static void transpose(const float *from, int64_t ld, int64_t rows, int64_t count, int64_t step, float *out) {
     vec v[VEC];
     if (rows >= VEC && count >= VEC)
