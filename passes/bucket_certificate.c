@@ -22,12 +22,11 @@ typedef struct places {
 static const char *why_not(const bucket_times *t) {
     const bucket_problem *p = &t->problem;
     if (t->not_stated) return t->not_stated;
-    for (size_t i = 0; i < t->plan->ninstrs && bucket_contends(t); i++)
+    for (size_t i = 0; i < t->plan->ninstrs && t->contends; i++)
         if (t->plan->instrs[i].stream == 0 && t->plan->instrs[i].ring_id >= 0)
             return "collectives on the compute stream slow nobody down";
     if ((uint32_t)t->plan->nstreams != 1 + t->nlanes) return "the program has other streams than those of reduces";
-    bool slowed = t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1;
-    if (slowed && !bucket_contends(t)) return "that several streams slow one another down is not planned";
+    if (t->ignored) return "what the cluster slows down is not planned";
     if (t->nlanes > MOST_LANES) return "reduces are on more than 8 streams";
     for (size_t e = 0; e < t->nedges; e++)
         if (t->plan->instrs[t->edges[e].instr].stream != 0) return "reduces wait for one another";
@@ -187,7 +186,7 @@ static void put_kinds(buffer *out, const bucket_times *t) {
         const bucket_kind *kind = &t->problem.kinds[k];
         if (numbers[kind->lane] == UINT32_MAX) numbers[kind->lane] = n++;
         buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ", numbers[kind->lane]);
-        if (bucket_contends(t)) buffer_format(out, "\"collectives\": %zu, ", kind->ncollectives);
+        if (t->contends) buffer_format(out, "\"collectives\": %zu, ", kind->ncollectives);
         buffer_text(out, "\"costs\": [");
         put_costs(out, kind);
         buffer_text(out, "]}");
@@ -255,7 +254,7 @@ static void put_plan(buffer *out, const bucket_times *t, const places *at, int64
                   t->step_ns, compute, t->step_ns - compute, bound, t->step_ns - bound, alignment_of(t));
     put_kinds(out, t);
     buffer_text(out, "],\n    ");
-    if (bucket_contends(t)) {
+    if (t->contends) {
         put_number(out, "\"slowed\": {\"compute\": ", t->cluster.compute_beside_collective);
         put_number(out, ", \"collective\": ", t->cluster.collective_beside_compute);
         buffer_text(out, "},\n    ");

@@ -74,6 +74,7 @@ static weft_status play(const bucket_times *t, const weft_program *made, bucket_
         out->nlanes = t->nlanes;
         TRY(list_items(out));
     }
+    TRY(bucket_contention_find(out));
     return bucket_play(out);
 }
 

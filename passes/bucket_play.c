@@ -264,7 +264,7 @@ weft_status bucket_play(bucket_times *t) {
     int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->nbuckets + 1);
     if (!ready) return base_out_of_memory();
     t->step_ns = t->exposed_ns = 0;
-    if (bucket_contends(t))
+    if (t->contends)
         TRY(bucket_play_contended(&p, bucket_of));
     else
         play_all(&p, bucket_of, ready);

@@ -28,9 +28,9 @@ WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
 
 /* --- bucket_contention.c: where compute and collectives slow one another down ------------------------------------- */
 
-/* Whether the model says that they do, and the program is one that can be played so. */
-bool bucket_contends(const bucket_times *t);
-/* Compute and the reduces' stream alone. */
+/* Whether the model says that they do, and the program is one that can be played so: fills in `contends`, `ignored`.
+ * Streams are compute and lanes, a ring is on one of them, and reduces wait for compute alone. */
+WEFT_MUST_USE weft_status bucket_contention_find(bucket_times *t);
 WEFT_MUST_USE weft_status bucket_play_contended(player *p, const uint32_t *bucket_of);
 
 /* --- bucket_settle.c ---------------------------------------------------------------------------------------------- */

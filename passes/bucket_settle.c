@@ -57,13 +57,15 @@ static weft_status try_size(settling *s, size_t limit) {
 /* The best buckets if compute takes what it took beside those that were played last. */
 static weft_status solve_again(settling *s, bucket_item *items) {
     bucket_times *t = s->t;
-    int64_t *nominal = t->ns, compute_ns = t->problem.compute_ns, bound_ns = t->answer.bound_ns;
+    int64_t *nominal = t->ns, compute_ns = t->problem.compute_ns;
+    int64_t step_ns = t->answer.step_ns, bound_ns = t->answer.bound_ns;
     for (size_t i = 0; i < t->problem.nitems; i++) items[i].tail_ns = 0;
     t->ns = t->played;
     weft_status status = bucket_play_alone(t, items);
     t->ns = nominal;
     if (!status) status = bucket_plan_solve(&t->problem, t->scratch, &t->answer);
     t->problem.compute_ns = compute_ns;
+    t->answer.step_ns = step_ns;
     t->answer.bound_ns = bound_ns;
     return status;
 }

@@ -283,6 +283,7 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     TRY(list_items(&l, nkinds));
     TRY(find_kinds(&l, nkinds));
     TRY(list_edges(&l));
+    TRY(bucket_contention_find(out));
     TRY(bucket_play_alone(out, l.items));
     TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
     out->unlimited_ns = out->answer.step_ns;
@@ -291,7 +292,7 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     if (model->most_live) TRY(bucket_memory_find(out, model->most_live));
     if (model->most_nbytes || model->most_live) TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
     TRY(bucket_play(out));
-    if (bucket_contends(out) && out->step_ns > out->answer.bound_ns) TRY(bucket_settle(out, l.items));
+    if (out->contends && out->step_ns > out->answer.bound_ns) TRY(bucket_settle(out, l.items));
     return model->most_live ? bucket_memory_play(out) : NULL;
 }
 
@@ -337,15 +338,15 @@ weft_status bucket_times_report(const bucket_times *t) {
     if (t->stalls)
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
-    if (bucket_contends(t) && t->step_ns > t->answer.bound_ns)
+    if (t->contends && t->step_ns > t->answer.bound_ns)
         TRY(weft_pass_did(t->pass,
                           "%s%.2f %% of the step are above the bound, which lets compute and collectives not slow "
                           "one another down (compute_beside_collective, collective_beside_compute)",
                           t->stalls ? "so do the factors of the cluster: " : "",
                           100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
-    if (!bucket_contends(t) && (t->cluster.compute_beside_collective > 1 || t->cluster.collective_beside_compute > 1))
-        TRY(weft_pass_did(t->pass, "the program has other streams than compute and one of reduces: that these slow one "
-                                   "another down does not count"));
+    if (t->ignored)
+        TRY(weft_pass_did(t->pass, "%s: that compute and collectives slow one another down does not count",
+                          t->ignored));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
         TRY(weft_pass_did(t->pass,

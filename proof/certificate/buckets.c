@@ -22,6 +22,7 @@ typedef struct plan_check {
     bool *owned;              /* by number of an op: it reduces a bucket */
     cert_clock played;
     json_int_t *ends; /* by state */
+    bool by_itself;   /* kinds of a lane were bounded each by itself */
 } plan_check;
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
@@ -161,6 +162,7 @@ static weft_status check_bound(plan_check *p) {
         for (size_t k = 0; k < nkinds && nstates <= MOST_STATES; k++)
             if (p->plan.kinds[k].lane == lane) nstates *= p->count[k] + 1;
         if (nstates <= MOST_STATES) TRY(can_end_by(p, lane, 0, nkinds, p->plan.bound - 1, &ends));
+        p->by_itself = p->by_itself || nstates > MOST_STATES;
         for (size_t k = 0; k < nkinds && ends && nstates > MOST_STATES; k++)
             TRY(can_end_by(p, lane, k, k + 1, p->plan.bound - 1, &ends));
     }
@@ -193,5 +195,5 @@ weft_status cert_check_buckets(cert_checker *c, size_t pass) {
         return BAD(c, "the step ends at %lld ns, not as is said", p.played.step);
     c->step_ns = plan->step;
     c->bound_ns = plan->bound;
-    return NULL;
+    return c->message ? NULL : cert_tell_gap(c, plan, &p.played, p.by_itself);
 }

@@ -112,6 +112,9 @@ static weft_status write_verdict(const cert_checker *c, const char *without, wef
         buffer_format(&message, "; no buckets end a step before %.6f ms, these end it at %.6f ms, %.2f%% later",
                       1e-6 * (double)c->bound_ns, 1e-6 * (double)c->step_ns,
                       100 * ((double)c->step_ns / (double)(c->bound_ns ? c->bound_ns : 1) - 1));
+    if (*out_verdict == WEFT_CERTIFIED && c->gap) buffer_format(&message, ", since %s", c->gap);
+    if (*out_verdict == WEFT_CERTIFIED && c->nlanes > 1)
+        buffer_format(&message, "; that %zu streams of reduces may share links is not counted", c->nlanes);
     return buffer_take(&message, out_message, out_nwords);
 }
 

@@ -201,6 +201,8 @@ typedef struct cert_checker {
     bool *is_feed;
     size_t nchecked;           /* values that were held against each other */
     int64_t step_ns, bound_ns; /* of the last bucket plan; 0: none */
+    const char *gap;           /* of that, what the bound leaves out; NULL: it is within 1 % */
+    size_t nlanes;             /* of that */
     const char *underived;   /* a loss of which it is only claimed how ranks' combine, and since which op; NULL: none */
     const char *unseen_rows; /* what is gathered, and only claimed to be a rank's rows; NULL: nothing */
 } cert_checker;
@@ -330,6 +332,10 @@ typedef struct cert_clock {
     json_int_t step, compute; /* filled in: when all has ended, and what compute takes alone */
 } cert_clock;
 void cert_clock_play(cert_clock *clock, const cert_plan *plan);
+
+/* Of a plan that holds: why it is more than 1 % above its bound. by_itself: kinds of a lane were bounded each by itself.
+ * It plays the clock again (gap.c). */
+WEFT_MUST_USE weft_status cert_tell_gap(cert_checker *c, const cert_plan *plan, cert_clock *clock, bool by_itself);
 
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);

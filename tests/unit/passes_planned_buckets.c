@@ -332,7 +332,7 @@ Test(passes_planned_buckets, what_is_predicted_of_several_rings) {
         weft_report *report;
         played got;
         state = seed;
-        write_cluster(seed % (NCLUSTERS - 1)); /* all but contention, which counts for one stream of reduces alone */
+        write_cluster(seed % NCLUSTERS);
         print_program(text, sizeof text, 1 + seed % 2, 2, seed % 3 == 0);
         must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "rings", &p));
         snprintf(list, sizeof list, "fuse_allreduce_buckets: {mode: %s, bucket_mb: auto, cluster: \"%s\"}",
@@ -341,6 +341,8 @@ Test(passes_planned_buckets, what_is_predicted_of_several_rings) {
         simulate(made, 4, &got);
         cr_expect_eq(got.step_ns, count_of(report, "predicted step ns"), "seed %u: a step takes %lld ns", seed,
                      (long long)got.step_ns);
+        cr_expect_eq(got.exposed_ns, count_of(report, "predicted exposed ns"), "seed %u: %lld ns exposed", seed,
+                     (long long)got.exposed_ns);
         cr_expect_leq(count_of(report, "bound ns"), got.step_ns, "seed %u", seed);
         weft_report_destroy(report);
         weft_program_destroy(made);
