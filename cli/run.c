@@ -245,14 +245,15 @@ static void note_unprinted(const session *s) {
     }
 }
 
-/* What every rank has now is where it goes on. */
+/* What every rank that is here has now is where it goes on. */
 static weft_status keep_state(session *s) {
     size_t nranks = (size_t)s->in.nranks;
     weft_status status = NULL;
     if (!(s->state.tensors = calloc(nranks, sizeof *s->state.tensors))) return cli_no_memory();
     s->state.ntensors = nranks;
     for (size_t r = 0; !status && r < nranks; r++)
-        status = weft_trainer_rank_state(s->trainer, (int)r, &s->state.tensors[r]);
+        if (cli_session_has_rank(&s->in, r))
+            status = weft_trainer_rank_state(s->trainer, (int)r, &s->state.tensors[r]);
     return status;
 }
 
@@ -261,7 +262,7 @@ static weft_status go_on_replanned(session *s, const numbers *n, size_t end) {
     replanned made;
     weft_plan_summary now;
     numbers rest = *n;
-    weft_status status = replan_program(s->args, &s->replan, s->trainer, s->in.programs[0], &made);
+    weft_status status = replan_program(&s->in, &s->replan, s->trainer, s->host, &made);
     if (!status) status = keep_state(s);
     if (status) return status;
     weft_trainer_destroy(s->trainer);
@@ -272,7 +273,8 @@ static weft_status go_on_replanned(session *s, const numbers *n, size_t end) {
     status = make_trainer(s, &rest);
     if (status) return status;
     close_sources(s);
-    weft_plan_summarize(weft_trainer_plan(s->trainer, 0), &now);
+    if (!s->speaks) return NULL;
+    weft_plan_summarize(weft_trainer_plan(s->trainer, s->in.first_rank), &now);
     fprintf(
         stderr,
         "weft run: replanned behind step %lld: %zu collectives, now %zu; a step took %.3f ms, predicted are %.3f, no "

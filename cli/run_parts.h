@@ -94,9 +94,10 @@ typedef struct replanned {
 } replanned;
 
 bool replan_read(const cli_args *args, replan *out); /* false after printing a usage error */
-/* Of a run that is profiled; `program` stays as it is. */
-WEFT_MUST_USE weft_status replan_program(const cli_args *args, const replan *how, const weft_trainer *trainer,
-                                         const weft_program *program, replanned *out);
+/* Of a run that is profiled, whose program stays as it is. Where ranks are in several processes `host` has them, and
+ * every process calls this. */
+WEFT_MUST_USE weft_status replan_program(const cli_session *in, const replan *how, const weft_trainer *trainer,
+                                         const struct comm_host *host, replanned *out);
 
 /* run_profile.c: every --profile. */
 WEFT_MUST_USE weft_status save_profiles(const cli_args *args, const weft_trainer *trainer, bool writes);

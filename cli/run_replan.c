@@ -2,7 +2,10 @@
  *
  * The profile of the first steps says what ops take, a cluster file (or a calibration between the steps) what
  * collectives take. coalesce_grads makes its buckets of a copy of the program, which must be proved to leave the same
- * bits. Only then the run goes on with it, from the state that every rank has. */
+ * bits. Only then the run goes on with it, from the state that every rank has.
+ *
+ * Processes plan each for itself: profile and calibration are of all ranks, and equal in all processes. Executors
+ * compare what ranks communicate before the first step, so other buckets in one process would be refused. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +28,6 @@ bool replan_read(const cli_args *args, replan *out) {
         cli_usage_error(args->command, "--replan: expected N or N:CLUSTER, 2 steps at least, found \"%s\"", given);
     else if (args->npositional != 1)
         good = false, cli_usage_error(args->command, "--replan: expected one program for all ranks");
-    else if (weft_processes_launched())
-        good = false, cli_usage_error(args->command, "--replan: expected ranks that are threads of one process");
     else if (cli_given(args, "--reading"))
         good = false, cli_usage_error(args->command, "--replan: expected no --reading: an order is of one program");
     return good;
@@ -47,11 +48,13 @@ static weft_status put_profile(const cli_args *args, const weft_trainer *trainer
     return status;
 }
 
-static weft_status put_cluster(const cli_args *args, int nranks, char path[CLI_TEMPORARY_ROOM]) {
+static weft_status put_cluster(const cli_args *args, int nranks, const struct comm_host *host,
+                               char path[CLI_TEMPORARY_ROOM]) {
     weft_cluster cluster;
     char *bytes;
     size_t nbytes;
-    weft_calibrate_options o = {WEFT_CALIBRATE_OPTIONS_INIT, .nranks = nranks, .most_nbytes = 4 << 20, .nsteps = 5};
+    weft_calibrate_options o = {
+        WEFT_CALIBRATE_OPTIONS_INIT, .nranks = nranks, .most_nbytes = 4 << 20, .nsteps = 5, .host = host};
     weft_status status = weft_calibrate(args->context, &o, &cluster);
     if (!status) status = weft_cluster_print(args->context, &cluster, &bytes, &nbytes);
     if (status) return status;
@@ -86,17 +89,18 @@ static weft_status plan_again(const cli_args *args, weft_program *program, const
     return status;
 }
 
-weft_status replan_program(const cli_args *args, const replan *how, const weft_trainer *trainer,
-                           const weft_program *program, replanned *out) {
+weft_status replan_program(const cli_session *in, const replan *how, const weft_trainer *trainer,
+                           const struct comm_host *host, replanned *out) {
+    const cli_args *args = in->args;
     char times[CLI_TEMPORARY_ROOM] = "", made[CLI_TEMPORARY_ROOM] = "", room[4096];
     const char *cluster = how->cluster ? cli_find_config(how->cluster, "clusters/", room, sizeof room) : made;
     weft_plan_summary before;
     int64_t ns[2] = {0, 0};
-    weft_plan_summarize(weft_trainer_plan(trainer, 0), &before);
+    weft_plan_summarize(weft_trainer_plan(trainer, in->first_rank), &before);
     *out = (replanned){.ncollectives = before.ncollectives};
     weft_status status = put_profile(args, trainer, times, &out->measured_seconds);
-    if (!status && !how->cluster) status = put_cluster(args, weft_trainer_nranks(trainer), made);
-    if (!status) status = weft_program_clone(program, &out->program);
+    if (!status && !how->cluster) status = put_cluster(args, weft_trainer_nranks(trainer), host, made);
+    if (!status) status = weft_program_clone(in->programs[0], &out->program);
     if (!status) status = plan_again(args, out->program, cluster, times, ns);
     out->predicted_seconds = 1e-9 * (double)ns[0];
     out->bound_seconds = 1e-9 * (double)ns[1];

@@ -17,6 +17,15 @@ TMPDIR="$folder/none" run --replan 3 2>&1 | grep -q "$folder/none: cannot write 
 ok $? 'temporary files are in TMPDIR'
 TMPDIR="$folder/tmp" run --replan 3 >/dev/null 2>&1 && [ -z "$(ls "$folder/tmp")" ]; ok $? 'and are removed'
 run --replan 8 2>&1 | grep -q replanned; [ $? = 1 ]; ok $? 'not behind the last step'
+if "$weft" info | grep -q '^MPI *yes' && command -v mpirun >/dev/null; then
+    says 0 'replanned behind step 2: [0-9]+ collectives, now [1-7]; .* proved: same bits' 'processes plan the same buckets' \
+        run --launch --replan "3:$folder/slow.yaml" --save "$folder/processes.npz"
+    cmp -s "$folder/plain" "$folder/out" && cmp -s "$folder/plain.npz" "$folder/processes.npz"; ok $? 'and go on with the same bits'
+    says 0 'replanned behind step 2: ' 'processes are measured between their steps' run --launch --replan 3
+    cmp -s "$folder/plain" "$folder/out"; ok $? 'which changes no bit'
+else
+    skipped=2
+fi
 says 2 'expected N or N:CLUSTER' 'a malformed number' run --replan 1
 says 2 'expected one program for all ranks' 'two programs' "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --replan 3
 says 1 'slow.yam: ' 'a cluster file that is not there' run --replan "3:$folder/slow.yam"
