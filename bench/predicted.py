@@ -1,6 +1,8 @@
 """Predicted beside measured: steps of five models on thread ranks, by a machine that was calibrated in the same minute.
 
-usage: predicted.py [--rounds R] [--ranks N] [--steps S] [MODEL...]     default mlp lenet gpt_tiny gpt_mini resnet18
+usage: predicted.py [--rounds R] [--ranks N] [--steps S] [--launch=OPTIONS] [MODEL...]     default mlp lenet gpt_tiny gpt_mini resnet18
+
+--launch="--launch --hosts a:1,b:1": ranks are processes, of weft run and weft calibrate alike; predicted_network.sh does so over a link.
 
 In each round, for each model: weft calibrate; weft run --profile of the program with its reduces on the compute stream, where nothing runs
 beside compute; weft run of the program through configs/data_parallel.yaml; weft simulate of that, by the cluster file and the profile.
@@ -11,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -35,8 +38,8 @@ def step_ms(*arguments):
 
 
 class Model:
-    def __init__(self, name, folder, ranks):
-        self.name, self.ranks = name, str(ranks)
+    def __init__(self, name, folder, ranks, launch):
+        self.name, self.ranks, self.launch = name, str(ranks), launch
         at = os.path.join(FIXTURES, 'peers', name)
         params = [f for f in os.listdir(at) if re.match(r'params\.(npz|pdiparams)$', f)]
         begin = ['--params', os.path.join(at, params[0])] if params else ['--startup', os.path.join(at, 'startup.pdmodel')]
@@ -48,11 +51,11 @@ class Model:
         self.measured, self.predicted = {}, {}
 
     def round(self, steps):
-        weft('calibrate', '--ranks', self.ranks, '--steps', '9', '-o', self.cluster)
-        weft('run', self.plain, '--ranks', self.ranks, *self.data, '--steps', str(steps), f'--profile={self.times}')
+        weft('calibrate', '--ranks', self.ranks, '--steps', '9', '-o', self.cluster, *self.launch)
+        weft('run', self.plain, '--ranks', self.ranks, *self.data, '--steps', str(steps), f'--profile={self.times}', *self.launch)
         for kind in 'plain', 'overlapped':
             program = getattr(self, kind)
-            took = step_ms('run', program, '--ranks', self.ranks, *self.data, '--steps', str(steps))
+            took = step_ms('run', program, '--ranks', self.ranks, *self.data, '--steps', str(steps), *self.launch)
             told = step_ms('simulate', program, '--ranks', self.ranks, *self.data[2:], '--steps', '1', '--cluster', self.cluster, '--times', self.times)
             self.measured.setdefault(kind, []).append(took)
             self.predicted.setdefault(kind, []).append(told)
@@ -66,14 +69,15 @@ def main():
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--steps', type=int, default=20)
+    parser.add_argument('--launch', type=shlex.split, default=[])
     parser.add_argument('models', nargs='*', default=['mlp', 'lenet', 'gpt_tiny', 'gpt_mini', 'resnet18'])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        models = [Model(name, folder, args.ranks) for name in args.models]
+        models = [Model(name, folder, args.ranks, args.launch) for name in args.models]
         for _ in range(args.rounds):
             for model in models:
                 model.round(args.steps)
-    print(f'{args.ranks} ranks on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step\n')
+    print(f'{args.ranks} ranks{" as processes" if args.launch else ""} on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step\n')
     print('| model | reduces | measured | predicted | error |\n| --- | --- | --- | --- | --- |')
     for model in models:
         for kind in model.measured:

@@ -252,8 +252,7 @@ static weft_status keep_state(session *s) {
     if (!(s->state.tensors = calloc(nranks, sizeof *s->state.tensors))) return cli_no_memory();
     s->state.ntensors = nranks;
     for (size_t r = 0; !status && r < nranks; r++)
-        if (cli_session_has_rank(&s->in, r))
-            status = weft_trainer_rank_state(s->trainer, (int)r, &s->state.tensors[r]);
+        if (cli_session_has_rank(&s->in, r)) status = weft_trainer_rank_state(s->trainer, (int)r, &s->state.tensors[r]);
     return status;
 }
 

@@ -53,8 +53,8 @@ static weft_status put_cluster(const cli_args *args, int nranks, const struct co
     weft_cluster cluster;
     char *bytes;
     size_t nbytes;
-    weft_calibrate_options o = {
-        WEFT_CALIBRATE_OPTIONS_INIT, .nranks = nranks, .most_nbytes = 4 << 20, .nsteps = 5, .host = host};
+    weft_calibrate_options o = {WEFT_CALIBRATE_OPTIONS_INIT, .nranks = nranks, .most_nbytes = 4 << 20, .nsteps = 5,
+                                .host = host};
     weft_status status = weft_calibrate(args->context, &o, &cluster);
     if (!status) status = weft_cluster_print(args->context, &cluster, &bytes, &nbytes);
     if (status) return status;

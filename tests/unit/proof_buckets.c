@@ -411,8 +411,8 @@ Test(proof_buckets, several_streams) {
     check_drawn("fuse_allreduce_buckets: {bucket_mb: auto}", 1, 2, true, drawn_count());
 }
 
-/* Compute beside reduces of two streams: any of these slows it down, and it all of them. The checker says that links are
- * nobody's alone. */
+/* Compute beside reduces of two streams: any of these slows it down, and it all of them. The checker says that links
+ * are nobody's alone. */
 Test(proof_buckets, several_streams_that_slow_compute_down) {
     static const char *const modes[] = {"in_place", "coalesced", "concat"};
     char list[FOLDER_PATH_ROOM + 200], text[20000], message[400];
@@ -430,7 +430,8 @@ Test(proof_buckets, several_streams_that_slow_compute_down) {
             must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "drawn.yaml", &p.before));
             certify(&p, list);
             json_t *factors = json_object_get(p.plan, "slowed"), *kinds = json_object_get(p.plan, "kinds");
-            bool has_two = json_integer_value(json_object_get(json_array_get(kinds, json_array_size(kinds) - 1), "lane"));
+            bool has_two =
+                json_integer_value(json_object_get(json_array_get(kinds, json_array_size(kinds) - 1), "lane"));
             cr_assert_not_null(factors);
             cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
             cr_expect(!has_two || strstr(message, "; that 2 streams of reduces may share links is not counted"), "%s",

@@ -1,0 +1,10 @@
+#!/bin/sh
+# predicted.py over a link: two hosts, which are network namespaces joined by 1 Gbit/s. Needs root and Open MPI.
+# usage: bench/predicted_network.sh [OPTION... MODEL...]     those of predicted.py
+. tests/support/shell.sh
+. tests/support/two_hosts.sh
+two_hosts_up || { echo 'predicted_network.sh: needs root, iproute2 and util-linux'; exit 1; }
+WEFT=$(cd "$(dirname "$weft")" && pwd)/weft
+export WEFT
+# shellcheck disable=SC2086
+$here /usr/bin/python3 "$(pwd)/bench/predicted.py" "'--launch=--launch --hosts $address_a:1,$address_b:1 --launch-agent $agent'" "$@"
