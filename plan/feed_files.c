@@ -1,33 +1,53 @@
-/* feed_files.c: what some ranks need of a file of feeds or of parameters: of each tensor the rows from the first that
- * one of them takes to the last. */
+/* feed_files.c: what some ranks need of a file of feeds or of parameters: of each tensor the boxes that they take. */
 #include "plan/feeds.h"
 
-/* Rows of each tensor of a set. */
+typedef struct need {
+    struct need *next;
+    int64_t offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
+} need;
+
+/* Boxes of each tensor of a set, none within another that came before. */
 typedef struct needs {
     const weft_tensors *set;
-    int64_t (*rows)[2];
+    arena *arena;
+    need **first, **last; /* by tensor; NULL: none */
 } needs;
 
-static void need(needs *n, const weft_tensor *t, int64_t first, int64_t end) {
-    int64_t *rows = n->rows[t - weft_tensors_at(n->set, 0)];
-    bool is_new = rows[0] == rows[1];
-    if (first >= end) return;
-    if (is_new || first < rows[0]) rows[0] = first;
-    if (is_new || end > rows[1]) rows[1] = end;
+static bool is_within(const need *n, size_t ndim, const int64_t *offset, const int64_t *extent) {
+    bool within = true;
+    for (size_t d = 0; within && d < ndim; d++)
+        within = offset[d] >= n->offset[d] && offset[d] + extent[d] <= n->offset[d] + n->extent[d];
+    return within;
 }
 
-static void tell_rows(void *user, const weft_tensor *t, int64_t *first, int64_t *end) {
+static weft_status add_need(needs *n, const weft_tensor *t, const int64_t *offset, const int64_t *extent) {
+    size_t i = (size_t)(t - weft_tensors_at(n->set, 0));
+    for (const need *have = n->first[i]; have; have = have->next)
+        if (is_within(have, t->ndim, offset, extent)) return NULL;
+    need *added = ARENA_NEW(n->arena, need);
+    if (!added) return base_out_of_memory();
+    memcpy(added->offset, offset, t->ndim * sizeof *offset);
+    memcpy(added->extent, extent, t->ndim * sizeof *extent);
+    *(n->last[i] ? &n->last[i]->next : &n->first[i]) = added;
+    n->last[i] = added;
+    return NULL;
+}
+
+/* Boxes are asked for in order, so the one at hand is kept in `last`. */
+static bool tell_part(void *user, const weft_tensor *t, size_t index, int64_t *offset, int64_t *extent) {
     const needs *n = user;
-    *first = n->rows[t - weft_tensors_at(n->set, 0)][0];
-    *end = n->rows[t - weft_tensors_at(n->set, 0)][1];
+    size_t i = (size_t)(t - weft_tensors_at(n->set, 0));
+    n->last[i] = index == 0 || !n->last[i] ? n->first[i] : n->last[i]->next;
+    if (!n->last[i]) return false;
+    memcpy(offset, n->last[i]->offset, t->ndim * sizeof *offset);
+    memcpy(extent, n->last[i]->extent, t->ndim * sizeof *extent);
+    return true;
 }
 
 static weft_status needs_init(needs *n, arena *a, const weft_tensors *set) {
-    size_t count = weft_tensors_count(set);
-    *n = (needs){set, arena_array(a, count ? count : 1, sizeof *n->rows)};
-    if (!n->rows) return base_out_of_memory();
-    memset(n->rows, 0, (count ? count : 1) * sizeof *n->rows);
-    return NULL;
+    size_t count = weft_tensors_count(set) + 1;
+    *n = (needs){set, a, ARENA_ARRAY(a, need *, count), ARENA_ARRAY(a, need *, count)};
+    return n->first && n->last ? NULL : base_out_of_memory();
 }
 
 /* --- feeds -------------------------------------------------------------------------------------------------------- */
@@ -38,8 +58,7 @@ static weft_status need_fed(const weft_feeds *feeds, int rank, const feed_value 
     slice part;
     if (!fed || !fed->ndim || (!v && !f->is_rows)) return NULL;
     TRY(feeds_part(feeds, rank, v, fed, &part));
-    need(n, fed, part.offset[0], part.offset[0] + part.extent[0]);
-    return NULL;
+    return add_need(n, fed, part.offset, part.extent);
 }
 
 /* Of the steps that are run; beyond those that the file names all are fed alike. */
@@ -69,7 +88,7 @@ weft_status weft_feeds_load(weft_context *context, const char *path, const weft_
     if (!status) status = weft_feeds_create(context, &o, &feeds);
     if (!status) status = needs_init(&n, &scratch, set);
     if (!status) status = need_feeds(feeds, first_rank, nlocal, &n);
-    if (!status) status = weft_tensors_fill(set, path, tell_rows, &n);
+    if (!status) status = weft_tensors_fill(set, path, tell_part, &n);
     weft_feeds_destroy(feeds);
     arena_fini(&scratch);
     if (status)
@@ -90,16 +109,14 @@ static const weft_var *find_persistable(const weft_program *p, const char *n) {
 }
 
 /* Where its part cannot be told, the whole: whoever takes it says what is wrong. */
-static void need_param(const weft_program *p, int rank, const weft_tensor *t, needs *n) {
+static weft_status need_param(const weft_program *p, int rank, const weft_tensor *t, needs *n) {
     const weft_var *v = find_persistable(p, t->name);
-    int64_t offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
-    if (!v || !t->ndim) return;
+    int64_t offset[WEFT_MAX_RANK] = {0}, extent[WEFT_MAX_RANK];
+    if (!v || !t->ndim) return NULL;
     weft_status status = placement_slice(v->dist, (int)t->ndim, t->dims, rank, t->name, offset, extent);
-    if (status)
-        need(n, t, 0, t->dims[0]);
-    else
-        need(n, t, offset[0], offset[0] + extent[0]);
+    if (!status) return add_need(n, t, offset, extent);
     weft_status_free(status);
+    return add_need(n, t, (const int64_t[WEFT_MAX_RANK]){0}, t->dims);
 }
 
 weft_status weft_params_load(weft_context *context, const char *path, const weft_program *const *programs,
@@ -111,9 +128,9 @@ weft_status weft_params_load(weft_context *context, const char *path, const weft
     weft_status status = weft_tensors_describe(context, path, programs[0], &set);
     if (!status) status = needs_init(&n, &scratch, set);
     for (int r = first_rank; !status && r < first_rank + nlocal; r++)
-        for (size_t i = 0; i < weft_tensors_count(set); i++)
-            need_param(programs[nprograms == 1 ? 0 : r], r, weft_tensors_at(set, i), &n);
-    if (!status) status = weft_tensors_fill(set, path, tell_rows, &n);
+        for (size_t i = 0; !status && i < weft_tensors_count(set); i++)
+            status = need_param(programs[nprograms == 1 ? 0 : r], r, weft_tensors_at(set, i), &n);
+    if (!status) status = weft_tensors_fill(set, path, tell_part, &n);
     arena_fini(&scratch);
     if (status)
         weft_tensors_destroy(set);

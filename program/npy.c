@@ -162,7 +162,7 @@ static bool is_reordered(const npy_type *type, size_t nbytes) {
 }
 
 static bool is_left(const npy_type *type, size_t nbytes) {
-    return nbytes > TENSOR_SMALL_NBYTES && type->ndim > 0 && !is_reordered(type, nbytes);
+    return tensors_may_leave(type->ndim, nbytes) && !is_reordered(type, nbytes);
 }
 
 static weft_status read_elements(byte_source *source, const npy_type *type, size_t nbytes, weft_tensor *t,
@@ -195,11 +195,13 @@ weft_status npy_describe(byte_source *source, weft_tensors *into, const char *te
     return read_tensor(source, into, tensor_name, program, true);
 }
 
-weft_status npy_is_left(byte_source *source, const weft_tensors *tensors, bool *out_left, uint64_t *out_used) {
+weft_status npy_is_left(byte_source *source, const weft_tensors *tensors, const weft_tensor *t, bool *out_left,
+                        uint64_t *out_used) {
     npy_type type = {0};
     size_t nbytes;
-    TRY(read_type(source, &tensors->context->allocator, "", &type, out_used, &nbytes));
-    *out_left = is_left(&type, nbytes);
+    TRY(read_type(source, &tensors->context->allocator, t->name, &type, out_used, &nbytes));
+    bool same = type.ndim == t->ndim && memcmp(type.dims, t->dims, t->ndim * sizeof *t->dims) == 0;
+    *out_left = is_left(&type, nbytes) && same && nbytes == t->nbytes;
     return NULL;
 }
 

@@ -5,10 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zip.h>
 
-#include "program/tensors.h"
+#include "program/part_file.h"
 
 enum { max_ratio = 12, free_nbytes = 8 << 20 };
 
@@ -54,7 +53,7 @@ static weft_status add_member(weft_tensors *into, zip_t *archive, zip_uint64_t i
     }
     memcpy(tensor_name, about->name, stem);
     tensor_name[stem] = '\0';
-    byte_source source = {read_member, &m, about->size, place};
+    byte_source source = {read_member, NULL, &m, about->size, place};
     status = read(&source, into, tensor_name, program);
 done:
     base_free(allocator, tensor_name, length + 1);
@@ -102,53 +101,127 @@ weft_status npz_read(weft_tensors *into, const char *bytes, size_t nbytes, const
 
 /* --- some of it --------------------------------------------------------------------------------------------------- */
 
-static weft_status open_file(const char *path, size_t most_nbytes, zip_t **out_archive, size_t *out_nbytes) {
-    struct stat found;
-    int code;
+/* libzip's own source of a file reads blocks of 4 KiB: this one reads what is asked for. */
+typedef struct archive_file {
+    part_file file;
     zip_error_t error;
-    if (stat(path, &found) != 0) return weft_status_create(WEFT_IO, path, "cannot open: %s", strerror(errno));
-    if ((uint64_t)found.st_size > most_nbytes)
-        return weft_status_create(WEFT_LIMIT, path, "expected at most %zu bytes, found %lld", most_nbytes,
-                                  (long long)found.st_size);
-    *out_nbytes = (size_t)found.st_size;
-    *out_archive = zip_open(path, ZIP_RDONLY, &code);
-    if (*out_archive) return NULL;
-    zip_error_init_with_code(&error, code);
-    weft_status status = zip_problem(path, "open", zip_error_strerror(&error));
+} archive_file;
+
+static zip_int64_t read_archive(archive_file *f, void *out, uint64_t nbytes) {
+    uint64_t left = f->file.at < f->file.nbytes ? f->file.nbytes - f->file.at : 0;
+    size_t n = (size_t)(nbytes < left ? nbytes : left);
+    weft_status status = part_file_read_at(&f->file, f->file.at, out, n);
+    if (status) zip_error_set(&f->error, ZIP_ER_READ, EIO);
+    f->file.at += status ? 0 : n;
+    weft_status_free(status);
+    return status ? -1 : (zip_int64_t)n;
+}
+
+static zip_int64_t archive_source(void *user, void *data, zip_uint64_t nbytes, zip_source_cmd_t cmd) {
+    archive_file *f = user;
+    zip_int64_t at;
+    switch (cmd) {
+    case ZIP_SOURCE_SUPPORTS:
+        return zip_source_make_command_bitmap(ZIP_SOURCE_SUPPORTS, ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+                                              ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK,
+                                              ZIP_SOURCE_TELL, -1);
+    case ZIP_SOURCE_OPEN: f->file.at = 0; return 0;
+    case ZIP_SOURCE_READ: return read_archive(f, data, nbytes);
+    case ZIP_SOURCE_STAT:
+        zip_stat_init(data);
+        ((zip_stat_t *)data)->size = f->file.nbytes;
+        ((zip_stat_t *)data)->valid = ZIP_STAT_SIZE;
+        return sizeof(zip_stat_t);
+    case ZIP_SOURCE_ERROR: return zip_error_to_data(&f->error, data, nbytes);
+    case ZIP_SOURCE_SEEK:
+        at = zip_source_seek_compute_offset(f->file.at, f->file.nbytes, data, nbytes, &f->error);
+        if (at >= 0) f->file.at = (uint64_t)at;
+        return at < 0 ? -1 : 0;
+    case ZIP_SOURCE_TELL: return (zip_int64_t)f->file.at;
+    default: return 0;
+    }
+}
+
+static weft_status open_archive(archive_file *f, const char *path, size_t most_nbytes, zip_t **out_archive) {
+    zip_error_t error;
+    TRY(part_file_open(&f->file, path, most_nbytes));
+    zip_error_init(&f->error);
+    zip_error_init(&error);
+    zip_source_t *source = zip_source_function_create(archive_source, f, &error);
+    *out_archive = source ? zip_open_from_source(source, ZIP_RDONLY, &error) : NULL;
+    weft_status status = *out_archive ? NULL : zip_problem(path, "open", zip_error_strerror(&error));
+    if (status) {
+        zip_source_free(source);
+        part_file_close(&f->file);
+    }
     zip_error_fini(&error);
     return status;
 }
 
-weft_status npz_describe(weft_tensors *into, const char *path, const weft_program *program) {
-    zip_t *archive;
-    size_t nbytes;
-    TRY(open_file(path, into->context->max_file_nbytes, &archive, &nbytes));
-    weft_status status = add_members(into, archive, nbytes, path, program, npy_describe);
+static void close_archive(archive_file *f, zip_t *archive) {
     zip_discard(archive);
+    zip_error_fini(&f->error);
+    part_file_close(&f->file);
+}
+
+weft_status npz_describe(weft_tensors *into, const char *path, const weft_program *program) {
+    archive_file file;
+    zip_t *archive;
+    TRY(open_archive(&file, path, into->context->max_file_nbytes, &archive));
+    weft_status status = add_members(into, archive, (size_t)file.file.nbytes, path, program, npy_describe);
+    close_archive(&file, archive);
     return status;
 }
 
+/* A member of which runs of bytes are read, in ascending order where it is compressed. */
+typedef struct filling {
+    member m;
+    zip_t *archive;
+    zip_uint64_t index;
+    bool is_stored;
+    uint64_t first, at; /* of the elements; where the member stands */
+} filling;
+
+static weft_status open_member(filling *f) {
+    f->at = 0;
+    f->m.file = zip_fopen_index(f->archive, f->index, 0);
+    return f->m.file ? NULL : zip_problem(f->m.place, "read a member of", zip_strerror(f->archive));
+}
+
 /* Goes on to a byte of the member: at once where it is stored, else by reading what is before. */
-static weft_status go_to(member *m, bool is_stored, uint64_t from, uint64_t at) {
+static weft_status go_to(filling *f, uint64_t at) {
     char unused[4096];
-    if (is_stored && zip_fseek(m->file, (zip_int64_t)at, SEEK_SET) == 0) return NULL;
-    for (uint64_t n; from < at; from += n) {
-        n = at - from < sizeof unused ? at - from : sizeof unused;
-        TRY(read_member(m, unused, (size_t)n));
+    if (f->is_stored && zip_fseek(f->m.file, (zip_int64_t)at, SEEK_SET) == 0) return NULL;
+    if (at < f->at) {
+        zip_fclose(f->m.file);
+        TRY(open_member(f));
+    }
+    for (uint64_t n; f->at < at; f->at += n) {
+        n = at - f->at < sizeof unused ? at - f->at : sizeof unused;
+        TRY(read_member(&f->m, unused, (size_t)n));
     }
     return NULL;
 }
 
-static weft_status fill_member(weft_tensor *t, member *m, const zip_stat_t *about, const weft_tensors *tensors,
-                               int64_t first, int64_t end) {
-    byte_source source = {read_member, m, about->size, m->place};
-    bool left, is_stored = about->valid & ZIP_STAT_COMP_METHOD && about->comp_method == ZIP_CM_STORE;
-    uint64_t used;
-    TRY(npy_is_left(&source, tensors, &left, &used));
-    size_t row = t->nbytes / (size_t)t->dims[0];
-    if (!left || used + t->nbytes != about->size) return NULL;
-    TRY(go_to(m, is_stored, used, used + (uint64_t)first * row));
-    return read_member(m, (char *)t->data + (size_t)first * row, (size_t)(end - first) * row);
+static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
+    filling *f = user;
+    TRY(go_to(f, f->first + at));
+    TRY(read_member(&f->m, out, nbytes));
+    f->at = f->first + at + nbytes;
+    return NULL;
+}
+
+static weft_status fill_member(filling *f, const weft_tensors *tensors, const weft_tensor *t, weft_tensor_part_fn parts,
+                               void *user) {
+    zip_stat_t about;
+    bool left;
+    if (zip_stat_index(f->archive, f->index, 0, &about) != 0)
+        return zip_problem(f->m.place, "list", zip_strerror(f->archive));
+    f->is_stored = about.valid & ZIP_STAT_COMP_METHOD && about.comp_method == ZIP_CM_STORE;
+    byte_source source = {read_member, NULL, &f->m, about.size, f->m.place};
+    TRY(npy_is_left(&source, tensors, t, &left, &f->first));
+    f->at = f->first;
+    return left ? part_read_boxes(t, parts, user, read_run, f) : NULL;
 }
 
 /* The member of a tensor, -1: none. */
@@ -164,34 +237,28 @@ static weft_status locate(const weft_tensors *tensors, zip_t *archive, const cha
     return status;
 }
 
-static weft_status fill_tensor(weft_tensors *tensors, weft_tensor *t, zip_t *archive, const char *path, int64_t first,
-                               int64_t end) {
+static weft_status fill_tensor(const weft_tensors *tensors, const weft_tensor *t, zip_t *archive, const char *path,
+                               weft_tensor_part_fn parts, void *user) {
     zip_int64_t index;
-    zip_stat_t about;
+    int64_t offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
+    if (!tensors_may_leave(t->ndim, t->nbytes) || !parts(user, t, 0, offset, extent)) return NULL;
     TRY(locate(tensors, archive, t->name, &index));
-    member m = {index < 0 ? NULL : zip_fopen_index(archive, (zip_uint64_t)index, 0), path, t->name};
-    if (!m.file) return zip_problem(path, "read a member of", zip_strerror(archive));
-    weft_status status = NULL;
-    if (zip_stat_index(archive, (zip_uint64_t)index, 0, &about) != 0)
-        status = zip_problem(path, "list", zip_strerror(archive));
-    if (!status) status = fill_member(t, &m, &about, tensors, first, end);
-    zip_fclose(m.file);
+    filling f = {.m = {NULL, path, t->name}, .archive = archive, .index = (zip_uint64_t)index};
+    if (index < 0) return zip_problem(path, "read a member of", zip_strerror(archive));
+    weft_status status = open_member(&f);
+    if (!status) status = fill_member(&f, tensors, t, parts, user);
+    if (f.m.file) zip_fclose(f.m.file);
     return status;
 }
 
-weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows, void *user) {
+weft_status npz_fill(weft_tensors *tensors, const char *path, weft_tensor_part_fn parts, void *user) {
+    archive_file file;
     zip_t *archive;
-    size_t nbytes;
-    TRY(open_file(path, tensors->context->max_file_nbytes, &archive, &nbytes));
+    TRY(open_archive(&file, path, tensors->context->max_file_nbytes, &archive));
     weft_status status = NULL;
-    for (size_t i = 0; i < tensors->count && !status; i++) {
-        weft_tensor *t = &tensors->items[i];
-        int64_t first = 0, end = 0;
-        if (t->nbytes <= TENSOR_SMALL_NBYTES || !t->ndim) continue;
-        rows(user, t, &first, &end);
-        if (first < end) status = fill_tensor(tensors, t, archive, path, first, end);
-    }
-    zip_discard(archive);
+    for (size_t i = 0; i < tensors->count && !status; i++)
+        status = fill_tensor(tensors, &tensors->items[i], archive, path, parts, user);
+    close_archive(&file, archive);
     return status;
 }
 

@@ -5,20 +5,30 @@
  * (paddle/phi/core/framework/dense_tensor_serialize). */
 #include <stdlib.h>
 
-#include "program/tensors.h"
+#include "program/part_file.h"
 #include "program/pdmodel/wire.h"
 
 typedef struct record_reader {
-    const uint8_t *bytes;
+    byte_source *source;
     size_t nbytes, at;
     const char *place, *var;
 } record_reader;
+
+/* What stands before a record's elements. */
+typedef struct record_head {
+    weft_dtype dtype;
+    size_t ndim, nbytes;
+    int64_t dims[WEFT_MAX_RANK];
+} record_head;
 
 static weft_status take(record_reader *r, void *out, size_t nbytes, const char *what) {
     if (nbytes > r->nbytes - r->at)
         return weft_status_create(WEFT_PARSE, r->place, "%s of \"%s\" at byte %zu: expected %zu bytes, found %zu", what,
                                   r->var, r->at, nbytes, r->nbytes - r->at);
-    if (out) memcpy(out, r->bytes + r->at, nbytes);
+    if (out)
+        TRY(r->source->read(r->source->user, out, nbytes));
+    else
+        r->source->skip(r->source->user, nbytes);
     r->at += nbytes;
     return NULL;
 }
@@ -83,24 +93,31 @@ static weft_status take_lod(record_reader *r) {
     return NULL;
 }
 
-static weft_status take_record(record_reader *r, weft_tensors *into) {
-    weft_dtype dtype = WEFT_DTYPE_NONE;
-    size_t ndim = 0, nbytes;
-    int64_t dims[WEFT_MAX_RANK];
+static weft_status take_head(record_reader *r, record_head *out) {
+    *out = (record_head){.dtype = WEFT_DTYPE_NONE};
     TRY(take_version(r));
     TRY(take_lod(r));
     TRY(take_version(r));
-    TRY(take_desc(r, &dtype, &ndim, dims));
-    nbytes = weft_dtype_nbytes(dtype);
-    bool good = nbytes > 0;
-    for (size_t i = 0; good && i < ndim; i++) good = dims[i] >= 0 && base_mul(nbytes, (size_t)dims[i], &nbytes);
-    if (!good || nbytes > r->nbytes - r->at)
-        return weft_status_create(WEFT_PARSE, r->place,
-                                  "\"%s\" at byte %zu claims more elements than there are bytes (%zu)", r->var, r->at,
-                                  r->nbytes - r->at);
+    TRY(take_desc(r, &out->dtype, &out->ndim, out->dims));
+    out->nbytes = weft_dtype_nbytes(out->dtype);
+    bool good = out->nbytes > 0;
+    for (size_t i = 0; good && i < out->ndim; i++)
+        good = out->dims[i] >= 0 && base_mul(out->nbytes, (size_t)out->dims[i], &out->nbytes);
+    if (good && out->nbytes <= r->nbytes - r->at) return NULL;
+    return weft_status_create(WEFT_PARSE, r->place,
+                              "\"%s\" at byte %zu claims more elements than there are bytes (%zu)", r->var, r->at,
+                              r->nbytes - r->at);
+}
+
+/* The elements too, or only where none are left for later. */
+static weft_status take_record(record_reader *r, weft_tensors *into, bool may_leave) {
+    record_head head;
     weft_tensor *t;
-    TRY(weft_tensors_add(into, r->var, dtype, ndim, dims, &t));
-    return take(r, t->data, nbytes, "elements");
+    TRY(take_head(r, &head));
+    bool leaves = may_leave && tensors_may_leave(head.ndim, head.nbytes);
+    TRY(leaves ? tensors_reserve(into, r->var, head.dtype, head.ndim, head.dims, &t)
+               : weft_tensors_add(into, r->var, head.dtype, head.ndim, head.dims, &t));
+    return take(r, leaves ? NULL : t->data, head.nbytes, "elements");
 }
 
 static int by_name(const void *a, const void *b) {
@@ -126,28 +143,72 @@ static weft_status sorted_persistables(const weft_program *program, const weft_a
     return NULL;
 }
 
-weft_status pdiparams_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
-                           const weft_program *program) {
+static weft_status read_records(weft_tensors *into, byte_source *source, const weft_program *program, bool may_leave) {
     if (!program || program->nblocks == 0)
-        return weft_status_create(WEFT_INVALID_ARGUMENT, place,
+        return weft_status_create(WEFT_INVALID_ARGUMENT, source->place,
                                   "a .pdiparams file holds no names: the program is needed");
     const weft_allocator *allocator = &into->context->allocator;
     weft_var **vars = NULL;
     size_t nvars = 0, capacity = 0;
-    record_reader r = {(const uint8_t *)bytes, nbytes, 0, place, ""};
+    record_reader r = {source, source->nbytes, 0, source->place, ""};
     weft_status status;
     TRY_DONE(sorted_persistables(program, allocator, &vars, &nvars, &capacity));
     for (size_t i = 0; i < nvars; i++) {
         r.var = vars[i]->name->bytes;
-        TRY_DONE(take_record(&r, into));
+        TRY_DONE(take_record(&r, into, may_leave));
     }
-    if (r.at != nbytes)
-        status = weft_status_create(WEFT_PARSE, place, "expected the end after %zu records, found %zu bytes more",
-                                    nvars, nbytes - r.at);
+    if (r.at != r.nbytes)
+        status = weft_status_create(WEFT_PARSE, r.place, "expected the end after %zu records, found %zu bytes more",
+                                    nvars, r.nbytes - r.at);
 done:
     base_free(allocator, vars, capacity * sizeof(weft_var *));
     return status;
 }
+
+weft_status pdiparams_read(weft_tensors *into, const char *bytes, size_t nbytes, const char *place,
+                           const weft_program *program) {
+    memory_bytes m = {bytes, nbytes, 0, place};
+    byte_source source = memory_source(&m);
+    return read_records(into, &source, program, false);
+}
+
+weft_status pdiparams_describe(weft_tensors *into, byte_source *source, const weft_program *program) {
+    return read_records(into, source, program, true);
+}
+
+/* --- some of it --------------------------------------------------------------------------------------------------- */
+
+/* The elements of one record. */
+typedef struct record_place {
+    part_file *file;
+    uint64_t first;
+} record_place;
+
+static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
+    const record_place *p = user;
+    return part_file_read_at(p->file, p->first + at, out, nbytes);
+}
+
+/* Tensors are in the order of records. */
+weft_status pdiparams_fill(const weft_tensors *tensors, part_file *file, weft_tensor_part_fn parts, void *user) {
+    byte_source source = part_file_source(file);
+    record_reader r = {&source, source.nbytes, 0, source.place, ""};
+    for (size_t i = 0; i < tensors->count; i++) {
+        const weft_tensor *t = &tensors->items[i];
+        record_head head;
+        r.var = t->name;
+        TRY(take_head(&r, &head));
+        if (head.nbytes != t->nbytes || head.ndim != t->ndim)
+            return weft_status_create(WEFT_PARSE, r.place, "\"%s\" at byte %zu is not what it was a moment ago", r.var,
+                                      r.at);
+        record_place place = {file, r.at};
+        if (tensors_may_leave(t->ndim, t->nbytes)) TRY(part_read_boxes(t, parts, user, read_run, &place));
+        TRY(take(&r, NULL, head.nbytes, "elements"));
+    }
+    return NULL;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static void put_record(buffer *out, const weft_tensor *t) {
     static const char zeros[16];

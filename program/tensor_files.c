@@ -1,19 +1,13 @@
 /* tensor_files.c: sets of tensors from files and to them, by the form that the name says. */
-#include "program/tensors.h"
+#include "program/part_file.h"
 
 static bool ends_with(const char *path, const char *tail) {
     size_t n = strlen(path), m = strlen(tail);
     return n >= m && strcmp(path + n - m, tail) == 0;
 }
 
-typedef struct memory {
-    const char *bytes;
-    size_t nbytes, at;
-    const char *place;
-} memory;
-
 static weft_status read_memory(void *user, void *out, size_t nbytes) {
-    memory *m = user;
+    memory_bytes *m = user;
     if (nbytes > m->nbytes - m->at)
         return weft_status_create(WEFT_PARSE, m->place, "expected %zu more bytes at byte %zu, found %zu", nbytes, m->at,
                                   m->nbytes - m->at);
@@ -22,20 +16,30 @@ static weft_status read_memory(void *user, void *out, size_t nbytes) {
     return NULL;
 }
 
+static void skip_memory(void *user, size_t nbytes) {
+    memory_bytes *m = user;
+    m->at += nbytes;
+}
+
+byte_source memory_source(memory_bytes *m) {
+    return (byte_source){read_memory, skip_memory, m, m->nbytes, m->place};
+}
+
+typedef weft_status npy_reader(byte_source *source, weft_tensors *into, const char *tensor_name,
+                               const weft_program *program);
+
 /* A .npy file's tensor is named by the file: "dir/x.npy" is x. */
-static weft_status read_npy_file(weft_tensors *into, const char *bytes, size_t nbytes, const char *path,
-                                 const weft_program *program) {
-    const char *stem = strrchr(path, '/');
-    stem = stem ? stem + 1 : path;
+static weft_status read_npy_file(weft_tensors *into, byte_source *source, const weft_program *program,
+                                 npy_reader *read) {
+    const char *stem = strrchr(source->place, '/');
+    stem = stem ? stem + 1 : source->place;
     size_t length = strlen(stem) - strlen(".npy");
     const weft_allocator *allocator = &into->context->allocator;
     char *tensor_name = base_alloc(allocator, length + 1);
     if (!tensor_name) return base_out_of_memory();
     memcpy(tensor_name, stem, length);
     tensor_name[length] = '\0';
-    memory m = {bytes, nbytes, 0, path};
-    byte_source source = {read_memory, &m, nbytes, path};
-    weft_status status = npy_read(&source, into, tensor_name, program);
+    weft_status status = read(source, into, tensor_name, program);
     base_free(allocator, tensor_name, length + 1);
     return status;
 }
@@ -51,11 +55,13 @@ weft_status weft_tensors_load(weft_context *context, const char *path, const wef
     weft_tensors *tensors = NULL;
     weft_status status = file_read(&context->allocator, path, context->max_file_nbytes, &bytes, &nbytes);
     if (status) return status;
+    memory_bytes m = {bytes, nbytes, 0, path};
+    byte_source source = memory_source(&m);
     TRY_DONE(weft_tensors_create(context, &tensors));
     if (ends_with(path, ".npz"))
         status = npz_read(tensors, bytes, nbytes, path, program);
     else if (ends_with(path, ".npy"))
-        status = read_npy_file(tensors, bytes, nbytes, path, program);
+        status = read_npy_file(tensors, &source, program, npy_read);
     else if (ends_with(path, ".pdiparams"))
         status = pdiparams_read(tensors, bytes, nbytes, path, program);
     else
@@ -69,12 +75,31 @@ done:
     return status;
 }
 
+/* --- some of a file ----------------------------------------------------------------------------------------------- */
+
+/* Forms of which some can be read; a pipe is read whole. */
+static bool is_read_in_parts(const char *path) {
+    bool is_form = ends_with(path, ".npz") || ends_with(path, ".npy") || ends_with(path, ".pdiparams");
+    return is_form && part_file_is_regular(path);
+}
+
+static weft_status describe(weft_tensors *tensors, const char *path, const weft_program *program) {
+    if (ends_with(path, ".npz")) return npz_describe(tensors, path, program);
+    part_file file;
+    TRY(part_file_open(&file, path, tensors->context->max_file_nbytes));
+    byte_source source = part_file_source(&file);
+    weft_status status = ends_with(path, ".npy") ? read_npy_file(tensors, &source, program, npy_describe)
+                                                 : pdiparams_describe(tensors, &source, program);
+    part_file_close(&file);
+    return status;
+}
+
 weft_status weft_tensors_describe(weft_context *context, const char *path, const weft_program *program,
                                   weft_tensors **out_tensors) {
     weft_tensors *tensors;
-    if (!ends_with(path, ".npz")) return weft_tensors_load(context, path, program, out_tensors);
+    if (!is_read_in_parts(path)) return weft_tensors_load(context, path, program, out_tensors);
     TRY(weft_tensors_create(context, &tensors));
-    weft_status status = npz_describe(tensors, path, program);
+    weft_status status = describe(tensors, path, program);
     if (status)
         weft_tensors_destroy(tensors);
     else
@@ -82,9 +107,36 @@ weft_status weft_tensors_describe(weft_context *context, const char *path, const
     return status;
 }
 
-weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows, void *user) {
-    return ends_with(path, ".npz") ? npz_fill(tensors, path, rows, user) : NULL;
+typedef struct npy_place {
+    part_file *file;
+    uint64_t first;
+} npy_place;
+
+static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
+    const npy_place *p = user;
+    return part_file_read_at(p->file, p->first + at, out, nbytes);
 }
+
+static weft_status fill_npy(const weft_tensors *tensors, part_file *file, weft_tensor_part_fn parts, void *user) {
+    byte_source source = part_file_source(file);
+    npy_place place = {.file = file};
+    bool left;
+    TRY(npy_is_left(&source, tensors, &tensors->items[0], &left, &place.first));
+    return left ? part_read_boxes(&tensors->items[0], parts, user, read_run, &place) : NULL;
+}
+
+weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_part_fn parts, void *user) {
+    if (!is_read_in_parts(path)) return NULL;
+    if (ends_with(path, ".npz")) return npz_fill(tensors, path, parts, user);
+    part_file file;
+    TRY(part_file_open(&file, path, tensors->context->max_file_nbytes));
+    weft_status status =
+        ends_with(path, ".npy") ? fill_npy(tensors, &file, parts, user) : pdiparams_fill(tensors, &file, parts, user);
+    part_file_close(&file);
+    return status;
+}
+
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 
 static weft_status save_buffer(const weft_tensors *tensors, const char *path) {
     buffer b;

@@ -42,15 +42,17 @@ WEFT_MUST_USE weft_status weft_tensors_borrow(weft_tensors *tensors, const char 
 WEFT_MUST_USE weft_status weft_tensors_load(weft_context *context, const char *path, const weft_program *program,
                                             weft_tensors **out_tensors);
 /* A file of which only some is needed, in two steps. The first reads names, types and extents. Of tensors of up to 16
- * KiB, and of all in forms other than .npz, it reads the elements too. Memory of the others is there, but holds
- * nothing, and costs none before it is filled. */
+ * KiB, and of arrays in column order, it reads the elements too. Memory of the others is there, but holds nothing, and
+ * costs none before it is filled. A pipe is read whole. */
 WEFT_MUST_USE weft_status weft_tensors_describe(weft_context *context, const char *path, const weft_program *program,
                                                 weft_tensors **out_tensors);
-/* The second reads elements from the same file: `rows` says which rows of a tensor (along axis 0) are needed, at first
- * none. Members of an archive that are stored are read from there on; those that are compressed from their beginning.
+/* The second reads elements from the same file. `parts` names boxes of a tensor that are needed, one after another:
+ * box `index`, from 0 on, by its offsets and extents along all axes. False: there are no more. Bytes between two rows
+ * of a box are read where they are few, 2 KiB at most. Compressed members of an archive are read from their beginning.
  */
-typedef void (*weft_tensor_rows_fn)(void *user, const weft_tensor *tensor, int64_t *first, int64_t *end);
-WEFT_MUST_USE weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_rows_fn rows,
+typedef bool (*weft_tensor_part_fn)(void *user, const weft_tensor *tensor, size_t index, int64_t *offset,
+                                    int64_t *extent);
+WEFT_MUST_USE weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_part_fn parts,
                                             void *user);
 /* Writes the same forms; nothing is half written. */
 WEFT_MUST_USE weft_status weft_tensors_save(const weft_tensors *tensors, const char *path);

@@ -111,6 +111,45 @@ static bool is_in_order(const float *x, int64_t first, int64_t count) {
     return true;
 }
 
+/* Whether y[0 .. count) are elements `first` and following of a rank's. */
+static bool is_of(const float *y, int rank, int64_t first, int64_t count) {
+    bool same = true;
+    for (int64_t i = 0; i < count; i++) {
+        float want = awkward(rank, first + i);
+        same = same && memcmp(&want, &y[i], sizeof want) == 0;
+    }
+    return same;
+}
+
+/* What is only moved; x holds this rank's elements. */
+static bool move_long(comm_ring *in, int turn, float *x, float *y) {
+    int self = in->index, n = RING_RANKS;
+    int64_t each = LONG_ELEMENTS / n, parts[] = {each - 1001, 1001};
+    bool right = true;
+    comm_request q = {.kind = COMM_ALL_GATHER, .dtype = WEFT_FP32, .count = each, .src = x, .dst = y, .op = "test"};
+    must(comm_run(in, &q));
+    for (int r = 0; r < n; r++) right = right && is_of(y + r * each, r, 0, each);
+    q.nparts = 2;
+    q.srcs = (const void *[]){x, x + parts[0]};
+    q.dsts = (void *[]){y, y + n * parts[0]};
+    q.src_counts = q.dst_counts = parts;
+    must(comm_run(in, &q));
+    for (int r = 0; r < n; r++)
+        right = right && is_of(y + r * parts[0], r, 0, parts[0]) &&
+                is_of(y + n * parts[0] + r * parts[1], r, parts[0], parts[1]);
+    q = (comm_request){.kind = COMM_ALL_TO_ALL, .dtype = WEFT_FP32, .count = each, .src = x, .dst = y, .op = "test"};
+    must(comm_run(in, &q));
+    for (int r = 0; r < n; r++) right = right && is_of(y + r * each, r, self * each, each);
+    q.kind = COMM_SCATTER;
+    q.root = turn % n;
+    must(comm_run(in, &q));
+    right = right && is_of(y, q.root, self * each, each);
+    q.kind = COMM_BROADCAST;
+    q.count = LONG_ELEMENTS;
+    must(comm_run(in, &q));
+    return right && is_of(y, q.root, 0, LONG_ELEMENTS);
+}
+
 /* In turns of kinds and of places, so that each finds what the one before has left. */
 static void *sum_long(void *arg) {
     static const int64_t parts[] = {LONG_SPLIT, LONG_ELEMENTS - LONG_SPLIT};
@@ -140,6 +179,7 @@ static void *sum_long(void *arg) {
         q.root = turn;
         must(comm_run(m->ring, &q));
         m->is_right = m->is_right && (self != turn || is_in_order(y, 0, LONG_ELEMENTS));
+        m->is_right = move_long(m->ring, turn, x, y) && m->is_right;
         q = (comm_request){.dtype = WEFT_FP32, .count = LONG_ELEMENTS, .src = x, .dst = x, .op = "test"};
         must(comm_run(m->ring, &q));
         m->is_right = m->is_right && is_in_order(x, 0, LONG_ELEMENTS);

@@ -1,7 +1,7 @@
 /* move.c: the data movement of each collective between processes.
  *
- * What is small comes with the heads (ring.c). What is only moved goes from buffer to buffer; a source that others read
- * and that its member writes over is copied first.
+ * What is small comes with the heads (ring.c). What is only moved goes from buffer to buffer, by messages or through
+ * memory of one machine (shown.c); a source that others read and that its member writes over is copied first.
  *
  * The invariant of order: who sends from p to q and who receives there list the same pieces in the same order. */
 #include "executor/comm/mpi/move.h"
@@ -12,6 +12,7 @@ enum { BATCH_MOVE = 1 };
 
 typedef struct piece {
     int from, to; /* members; to -1: the same for all there */
+    int64_t part; /* of several tensors; else 0 */
     size_t nbytes;
 } piece;
 
@@ -20,16 +21,31 @@ static bool goes(const mpi_ring *r, const comm_request *q, int member, int to) {
     return q->kind == COMM_BROADCAST || q->kind == COMM_SCATTER ? member == q->root : q->kind != COMM_BARRIER;
 }
 
-/* `out`: room for most_members * most_members. */
+static size_t most_pieces(const mpi_ring *r, const comm_request *q) {
+    size_t members = (size_t)r->most_members, nparts = (size_t)q->nparts;
+    return members * (nparts > members ? nparts : members);
+}
+
+static int list_gathered_tensors(const mpi_ring *r, const comm_request *q, int from, piece *out) {
+    int n = 0;
+    for (int64_t k = 0; k < q->nparts; k++)
+        for (int i = 0; i < r->nranks; i++)
+            if (r->members[i].proc == from) out[n++] = (piece){i, -1, k, nbytes_of(q, comm_source_count(q, k))};
+    return n;
+}
+
+/* `out`: room for most_pieces. */
 static int list_pieces(const mpi_ring *r, const comm_request *q, int from, int to, piece *out) {
     bool in_parts = comm_kinds[q->kind].src == COMM_WHOLE;
     int n = 0;
+    if (q->nparts && q->kind == COMM_ALL_GATHER) return list_gathered_tensors(r, q, from, out);
     for (int i = 0; i < r->nranks; i++) {
         if (r->members[i].proc != from || !goes(r, q, i, to)) continue;
         const comm_request *of_i = asked(r, i);
-        if (!in_parts) out[n++] = (piece){i, -1, q->kind == COMM_ALL_REDUCE ? total_nbytes(q) : nbytes_of(q, q->count)};
+        if (!in_parts)
+            out[n++] = (piece){i, -1, 0, q->kind == COMM_ALL_REDUCE ? total_nbytes(q) : nbytes_of(q, q->count)};
         for (int j = 0; in_parts && j < r->nranks; j++)
-            if (r->members[j].proc == to) out[n++] = (piece){i, j, nbytes_of(q, comm_source_count(of_i, j))};
+            if (r->members[j].proc == to) out[n++] = (piece){i, j, 0, nbytes_of(q, comm_source_count(of_i, j))};
     }
     return n;
 }
@@ -109,29 +125,57 @@ static weft_status run_inline(mpi_ring *r) {
 
 /* --- what is only moved ------------------------------------------------------------------------------------------- */
 
+static const char *source_of(const mpi_ring *r, const piece *p) {
+    const comm_request *from = asked(r, p->from);
+    if (from->nparts) return from->srcs[p->part];
+    return p->to < 0 ? from->src : source_part(from, p->to);
+}
+
 /* Where a piece goes that comes from another process. */
-static char *place_of(const mpi_ring *r, const comm_request *q, const piece *p) {
+static char *place_of(const mpi_ring *r, const piece *p) {
     const comm_request *to = asked(r, p->to < 0 ? r->locals[0] : p->to);
-    bool in_parts = q->kind == COMM_ALL_GATHER || q->kind == COMM_ALL_TO_ALL;
+    if (to->nparts) return (char *)to->dsts[p->part] + (size_t)p->from * p->nbytes;
+    bool in_parts = to->kind == COMM_ALL_GATHER || to->kind == COMM_ALL_TO_ALL;
     return in_parts ? result_part(to, p->from) : to->dst;
 }
 
-static weft_status start_moves(mpi_ring *r, piece *pieces) {
+int move_outgoing(const mpi_ring *r, int to, moved *out) {
+    piece *pieces = r->pieces;
+    int n = list_pieces(r, asked(r, r->locals[0]), r->world->host->proc, to, pieces);
+    for (int k = 0; k < n; k++) out[k] = (moved){source_of(r, &pieces[k]), NULL, pieces[k].nbytes};
+    return n;
+}
+
+int move_incoming(const mpi_ring *r, int from, moved *out) {
+    piece *pieces = r->pieces;
+    int n = list_pieces(r, asked(r, r->locals[0]), from, r->world->host->proc, pieces);
+    for (int k = 0; k < n; k++) out[k] = (moved){NULL, place_of(r, &pieces[k]), pieces[k].nbytes};
+    return n;
+}
+
+size_t move_longest(const mpi_ring *r) {
+    size_t longest = 0;
+    for (int from = 0; from < r->nprocs; from++) {
+        for (int to = 0; to < r->nprocs; to++) {
+            size_t nbytes = 0;
+            int n = from == to ? 0 : list_pieces(r, asked(r, r->locals[0]), r->procs[from], r->procs[to], r->pieces);
+            for (int k = 0; k < n; k++) nbytes += ((const piece *)r->pieces)[k].nbytes;
+            if (nbytes > longest) longest = nbytes;
+        }
+    }
+    return longest;
+}
+
+static weft_status start_moves(mpi_ring *r, moved *list) {
     mpi_host *host = r->world->host;
-    const comm_request *q = asked(r, r->locals[0]);
     mpi_batch *b = &r->batches[BATCH_MOVE];
     for (int p = 0; p < r->nprocs; p++) {
         int other = r->procs[p];
         if (other == host->proc) continue;
-        int n = list_pieces(r, q, other, host->proc, pieces);
-        for (int k = 0; k < n; k++)
-            TRY(batch_receive(host, b, host->data, other, r->tag, place_of(r, q, &pieces[k]), pieces[k].nbytes));
-        n = list_pieces(r, q, host->proc, other, pieces);
-        for (int k = 0; k < n; k++) {
-            const comm_request *from = asked(r, pieces[k].from);
-            const char *bytes = pieces[k].to < 0 ? from->src : source_part(from, pieces[k].to);
-            TRY(batch_send(host, b, host->data, other, r->tag, bytes, pieces[k].nbytes));
-        }
+        int n = move_incoming(r, other, list);
+        for (int k = 0; k < n; k++) TRY(batch_receive(host, b, host->data, other, r->tag, list[k].to, list[k].nbytes));
+        n = move_outgoing(r, other, list);
+        for (int k = 0; k < n; k++) TRY(batch_send(host, b, host->data, other, r->tag, list[k].from, list[k].nbytes));
     }
     return NULL;
 }
@@ -154,29 +198,9 @@ static void finish_moves(const mpi_ring *r) {
     }
 }
 
-/* All tensors at once, each from and to where it lies. */
-static weft_status start_gathers(mpi_ring *r) {
-    mpi_host *host = r->world->host;
-    mpi_batch *b = &r->batches[BATCH_MOVE];
+/* The same of several tensors. */
+static void finish_gathers(const mpi_ring *r) {
     const comm_request *q = asked(r, r->locals[0]);
-    for (int64_t k = 0; k < q->nparts; k++) {
-        size_t part = nbytes_of(q, comm_source_count(q, k));
-        for (int i = 0; i < r->nranks; i++) {
-            int proc = r->members[i].proc;
-            if (proc != host->proc)
-                TRY(batch_receive(host, b, host->data, proc, r->tag, (char *)q->dsts[k] + (size_t)i * part, part));
-            for (int p = 0; proc == host->proc && p < r->nprocs; p++)
-                if (r->procs[p] != proc)
-                    TRY(batch_send(host, b, host->data, r->procs[p], r->tag, asked(r, i)->srcs[k], part));
-        }
-    }
-    return NULL;
-}
-
-static weft_status run_gathers(mpi_ring *r) {
-    const comm_request *q = asked(r, r->locals[0]);
-    TRY(start_gathers(r));
-    TRY(move_wait(r, &r->batches[BATCH_MOVE]));
     for (int64_t k = 0; k < q->nparts; k++) {
         size_t part = nbytes_of(q, comm_source_count(q, k));
         for (int m = 0; m < r->nlocal; m++)
@@ -186,17 +210,24 @@ static weft_status run_gathers(mpi_ring *r) {
                      is_here(r, i) ? asked(r, i)->srcs[k] : (const char *)q->dsts[k] + at, part);
             }
     }
-    return NULL;
+}
+
+static weft_status run_messages(mpi_ring *r, moved *list) {
+    TRY(start_moves(r, list));
+    return move_wait(r, &r->batches[BATCH_MOVE]);
 }
 
 static weft_status run_moves(mpi_ring *r) {
-    if (asked(r, r->locals[0])->nparts) return run_gathers(r);
-    size_t pieces_nbytes = (size_t)r->most_members * (size_t)r->most_members * sizeof(piece);
+    const comm_request *q = asked(r, r->locals[0]);
+    size_t most = most_pieces(r, q), nbytes = r->is_near ? shown_nbytes(r, most) : most * sizeof(moved);
     char *room;
-    TRY(part_save_sources(r, pieces_nbytes, &room));
-    TRY(start_moves(r, (piece *)(void *)room));
-    TRY(move_wait(r, &r->batches[BATCH_MOVE]));
-    finish_moves(r);
+    TRY(part_save_sources(r, nbytes + most * sizeof(piece), &room));
+    r->pieces = room + nbytes;
+    TRY(r->is_near ? shown_run(r, room, most) : run_messages(r, (moved *)(void *)room));
+    if (q->nparts)
+        finish_gathers(r);
+    else
+        finish_moves(r);
     return NULL;
 }
 

@@ -56,6 +56,27 @@ WEFT_MUST_USE weft_status part_save_sources(mpi_ring *r, size_t room_nbytes, cha
 /* A status where the run ends before. */
 WEFT_MUST_USE weft_status move_wait(mpi_ring *r, mpi_batch *b);
 
+/* --- move.c ------------------------------------------------------------------------------------------------------- */
+
+/* A run of bytes that goes to another process, or comes from there. */
+typedef struct moved {
+    const char *from;
+    char *to;
+    size_t nbytes;
+} moved;
+
+/* What goes to a process, or comes from it, where it lies here: the same runs in the same order at both. */
+int move_outgoing(const mpi_ring *r, int to, moved *out);
+int move_incoming(const mpi_ring *r, int from, moved *out);
+/* The most bytes that one process has for another; all processes say the same. */
+size_t move_longest(const mpi_ring *r);
+
+/* --- shown.c: the same through memory that all processes of the ring see ------------------------------------------ */
+
+/* Room that it needs where no process has more than `most` runs for another. */
+size_t shown_nbytes(const mpi_ring *r, size_t most);
+WEFT_MUST_USE weft_status shown_run(mpi_ring *r, void *room, size_t most);
+
 /* --- flow.c ------------------------------------------------------------------------------------------------------- */
 
 /* What is reduced and too large to come with the heads. */
