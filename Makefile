@@ -340,9 +340,9 @@ bench-bugs: all
 docs: cli
 	$(Q)WEFT=$(WEFT) sh tools/pictures.sh
 
-benches: $(BENCHES) $(if $(MPI_PLUGIN),$(B)/bench/all_reduce)
+benches: $(BENCHES) $(if $(MPI_PLUGIN),$(B)/bench/collectives)
 # MPI's own beside ours: this one alone links MPI.
-$(B)/bench/all_reduce: bench/all_reduce.c $(LIB) $(MPI_PLUGIN)
+$(B)/bench/collectives: bench/collectives.c $(LIB) $(MPI_PLUGIN)
 	@mkdir -p $(@D)
 	$(Q)$(MPICC_ENV) $(MPICC) $(ALL_CFLAGS) $(CPPFLAGS) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 $(B)/bench/%: $(B)/bench/%.o $(B)/bench/synthetic.o $(LIB)
