@@ -209,7 +209,7 @@ $(B)/coverage/%.o: %.c
 	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
 $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
-coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_lost_waits)
+coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_lost_waits cuda_epilogues)
 	$(Q)sh tools/cuda_coverage.sh $(B)
 
 # What must hold on a machine with a GPU, which may have no packages: what it runs is put together in $(CARRIED), with the

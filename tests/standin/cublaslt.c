@@ -20,7 +20,8 @@ _Static_assert(sizeof(layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "fits");
 typedef struct desc {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue; /* 0: none */
-    const void *bias;
+    void *bias, *aux;
+    int64_t aux_ld;
 } desc;
 _Static_assert(sizeof(desc) <= sizeof(cublasLtMatmulDescOpaque_t), "fits");
 
@@ -51,20 +52,24 @@ SHOWN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of, cub
                                                     const void *value, size_t nbytes) {
     desc d;
     memcpy(&d, of, sizeof d);
-    size_t wanted = attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof d.bias : sizeof d.a;
-    if (nbytes != wanted) return CUBLAS_STATUS_INVALID_VALUE;
-    if (attr == CUBLASLT_MATMUL_DESC_EPILOGUE)
-        memcpy(&d.epilogue, value, nbytes);
-    else if (attr == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
-        memcpy(&d.bias, value, nbytes);
-    else if (attr == CUBLASLT_MATMUL_DESC_TRANSA)
-        memcpy(&d.a, value, nbytes);
-    else if (attr == CUBLASLT_MATMUL_DESC_TRANSB)
-        memcpy(&d.b, value, nbytes);
-    else
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    memcpy(of, &d, sizeof d);
-    return CUBLAS_STATUS_SUCCESS;
+    const struct {
+        cublasLtMatmulDescAttributes_t attr;
+        void *at;
+        size_t nbytes;
+    } rows[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &d.a, sizeof d.a},
+                {CUBLASLT_MATMUL_DESC_TRANSB, &d.b, sizeof d.b},
+                {CUBLASLT_MATMUL_DESC_EPILOGUE, &d.epilogue, sizeof d.epilogue},
+                {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &d.bias, sizeof d.bias},
+                {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &d.aux, sizeof d.aux},
+                {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &d.aux_ld, sizeof d.aux_ld}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].attr != attr) continue;
+        if (nbytes != rows[i].nbytes) return CUBLAS_STATUS_INVALID_VALUE;
+        memcpy(rows[i].at, value, nbytes);
+        memcpy(of, &d, sizeof d);
+        return CUBLAS_STATUS_SUCCESS;
+    }
+    return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 SHOWN cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t out, size_t size, cudaDataType type,
@@ -134,6 +139,93 @@ static product product_of(const void *of, const void *a, const void *b, const vo
     return p;
 }
 
+/* --- epilogues ---------------------------------------------------------------------------------------------------- */
+
+static size_t size_of(const layout *l) {
+    return l->type == ELEMENT_FP32 ? 4 : 2;
+}
+
+/* Parts of an epilogue, whose numbers are sums of theirs. */
+enum { RELU = 2, BIAS = 4, DRELU = 8, BGRAD = 16, GELU = 32, DGELU = 64, AUX = 128, BGRADA = 256, BGRADB = 512 };
+
+static bool has(const product *p, int part) {
+    return ((int)p->desc.epilogue & part) != 0;
+}
+static bool has_row(const product *p) {
+    return has(p, BIAS | BGRAD | BGRADA | BGRADB);
+}
+static bool has_mask(const product *p) {
+    return has(p, AUX) && has(p, RELU | DRELU);
+}
+static uint64_t row_length(const product *p) {
+    return has(p, BGRADB) ? p->d.columns : p->d.rows;
+}
+
+/* The leading dimension of what is beside D: of bits or elements. */
+static bool may_follow(const product *p) {
+    static const cublasLtEpilogue_t all[] = {
+        CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_BIAS,
+        CUBLASLT_EPILOGUE_RELU_BIAS,   CUBLASLT_EPILOGUE_DRELU,    CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+        CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_GELU,     CUBLASLT_EPILOGUE_GELU_AUX,
+        CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+        CUBLASLT_EPILOGUE_DGELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) is_known = is_known || all[i] == p->desc.epilogue;
+    if (!is_known || (has_row(p) && !p->desc.bias)) return false;
+    return !has(p, AUX) ||
+           (p->desc.aux && p->desc.aux_ld >= (int64_t)p->d.rows && p->desc.aux_ld % (has_mask(p) ? 128 : 8) == 0);
+}
+
+/* GELU is the approximation by tanh, and so is its gradient. */
+static float gelu_inner(float x) {
+    return tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+}
+static float gelu_slope(float x) {
+    float t = gelu_inner(x);
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+}
+
+static float apply_aux(const product *p, uint64_t i, uint64_t column, float x) {
+    int64_t at = (int64_t)column * p->desc.aux_ld + (int64_t)i;
+    unsigned char *bits = p->desc.aux, bit = (unsigned char)(1 << at % 8);
+    if (has(p, DRELU)) return bits[at / 8] & bit ? x : 0;
+    if (has(p, DGELU)) return x * gelu_slope(real_at(p->desc.aux, p->d.type, at));
+    if (has(p, GELU) && has(p, AUX)) store_real(p->desc.aux, p->d.type, at, x);
+    if (has_mask(p)) bits[at / 8] = (unsigned char)(x > 0 ? bits[at / 8] | bit : bits[at / 8] & ~bit);
+    return x;
+}
+
+/* A column of D; `total` is the sum of all. */
+static void finish(const product *p, uint64_t column, float *sums, float *total) {
+    for (uint64_t i = 0; i < p->d.rows && p->desc.epilogue; i++) {
+        if (has(p, BIAS)) sums[i] += real_at(p->desc.bias, p->d.type, (int64_t)i);
+        sums[i] = apply_aux(p, i, column, sums[i]);
+        if (has(p, RELU) && !(sums[i] > 0)) sums[i] = 0;
+        if (has(p, GELU)) sums[i] *= 0.5f * (1 + gelu_inner(sums[i]));
+        total[i] += sums[i];
+    }
+}
+
+/* The sum of a factor over the products' inner extent. */
+static void sum_factor(const product *p, const char *of, const layout *l, bool is_turned) {
+    for (uint64_t i = 0; i < row_length(p); i++) {
+        float sum = 0;
+        for (uint64_t k = 0; k < (is_turned ? l->rows : l->columns); k++)
+            sum += real_at(of, l->type, (int64_t)(is_turned ? i : k) * l->ld + (int64_t)(is_turned ? k : i));
+        store_real(p->desc.bias, p->d.type, (int64_t)i, sum);
+    }
+}
+
+static void touch_epilogue(const standin_item *item, const product *p) {
+    size_t width = has_mask(p) ? (p->d.rows + 7) / 8 : p->d.rows * size_of(&p->d);
+    if (has_row(p)) standin_touch(item, p->desc.bias, row_length(p) * size_of(&p->d), !has(p, BIAS));
+    for (uint64_t j = 0; has(p, AUX) && j < p->d.columns; j++) {
+        int64_t at = (int64_t)j * p->desc.aux_ld;
+        standin_touch(item, (char *)p->desc.aux + (has_mask(p) ? at / 8 : at * (int64_t)size_of(&p->d)), width,
+                      !has(p, DRELU | DGELU));
+    }
+}
+
 SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t of,
                                                     cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                                     cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -142,7 +234,8 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
     product p = product_of(of, a, b, d);
     (void)handle, (void)c, (void)preference, (void)most;
     if (!fits(&p)) return CUBLAS_STATUS_INVALID_VALUE;
-    if (p.desc.epilogue && (!p.desc.bias || p.d.nbatch != 1)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (standin_fails("heuristic")) return CUBLAS_STATUS_INTERNAL_ERROR;
+    if (p.desc.epilogue && (p.d.nbatch != 1 || !may_follow(&p))) return CUBLAS_STATUS_INVALID_VALUE;
     memset(&results[0], 0, sizeof results[0]);
     results[0].algo.data[0] = ALGORITHM;
     results[0].workspaceSize = WORKSPACE;
@@ -152,24 +245,11 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-static size_t size_of(const layout *l) {
-    return l->type == ELEMENT_FP32 ? 4 : 2;
-}
-
-/* A column of D. */
-static void finish(const product *p, float *sums) {
-    if (!p->desc.epilogue) return;
-    for (uint64_t i = 0; i < p->d.rows; i++) {
-        sums[i] += real_at(p->desc.bias, p->d.type, (int64_t)i);
-        if (p->desc.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && !(sums[i] > 0)) sums[i] = 0;
-    }
-}
-
 static void multiply(const product *p, const char *a, const char *b, char *d) {
     uint64_t depth = used_columns(&p->a, p->desc.a);
     int64_t a_row = p->desc.a == CUBLAS_OP_N ? 1 : p->a.ld, a_step = p->desc.a == CUBLAS_OP_N ? p->a.ld : 1;
     int64_t b_column = p->desc.b == CUBLAS_OP_N ? p->b.ld : 1, b_step = p->desc.b == CUBLAS_OP_N ? 1 : p->b.ld;
-    float *sums = calloc(p->d.rows, sizeof *sums);
+    float *sums = calloc(2 * p->d.rows, sizeof *sums), *total = sums + p->d.rows;
     for (uint64_t j = 0; j < p->d.columns; j++) {
         memset(sums, 0, p->d.rows * sizeof *sums);
         for (uint64_t k = 0; k < depth; k++) {
@@ -182,9 +262,12 @@ static void multiply(const product *p, const char *a, const char *b, char *d) {
                 for (uint64_t i = 0; i < p->d.rows; i++)
                     sums[i] += factor * real_at(a, p->a.type, from + (int64_t)i * a_row);
         }
-        finish(p, sums);
+        finish(p, j, sums, total);
         for (uint64_t i = 0; i < p->d.rows; i++) store_real(d, p->d.type, (int64_t)j * p->d.ld + (int64_t)i, sums[i]);
     }
+    for (uint64_t i = 0; i < p->d.rows && has(p, BGRAD); i++) store_real(p->desc.bias, p->d.type, (int64_t)i, total[i]);
+    if (has(p, BGRADA)) sum_factor(p, a, &p->a, p->desc.a != CUBLAS_OP_N);
+    if (has(p, BGRADB)) sum_factor(p, b, &p->b, p->desc.b == CUBLAS_OP_N);
     free(sums);
 }
 
@@ -202,7 +285,7 @@ static int64_t matrix_at(const layout *l, int64_t batch) {
 static void run(standin_item *item) {
     const product *p = (const product *)(const void *)item->bytes;
     standin_touch(item, p->workspace, WORKSPACE, true);
-    if (p->desc.epilogue) standin_touch(item, p->desc.bias, p->d.rows * size_of(&p->d), false);
+    touch_epilogue(item, p);
     for (int64_t k = 0; k < p->d.nbatch; k++) {
         touch(item, &p->a, p->from_a, k, false);
         touch(item, &p->b, p->from_b, k, false);
@@ -211,6 +294,13 @@ static void run(standin_item *item) {
     memset(p->workspace, 0x5a, WORKSPACE); /* it is the product's to write */
     for (int64_t k = 0; k < p->d.nbatch; k++)
         multiply(p, p->from_a + matrix_at(&p->a, k), p->from_b + matrix_at(&p->b, k), p->to + matrix_at(&p->d, k));
+}
+
+/* By epilogue: products that were launched, or captured. */
+static _Atomic int nproducts[2 * BGRADB];
+SHOWN int standin_products(int epilogue);
+SHOWN int standin_products(int epilogue) {
+    return nproducts[epilogue];
 }
 
 SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t of, const void *alpha, const void *a,
@@ -228,6 +318,7 @@ SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_
     p.from_b = b;
     p.to = d;
     p.workspace = workspace;
+    nproducts[p.desc.epilogue % (2 * BGRADB)]++;
     standin_item *item = standin_item_create("cublasLtMatmul", sizeof p);
     memcpy(item->bytes, &p, sizeof p);
     item->run = run;

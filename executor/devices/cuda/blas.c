@@ -133,6 +133,7 @@ weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matri
     TRY(describe(&p->c, c, type, nbatch));
     p->alpha = alpha;
     p->nbatch = nbatch;
+    p->rows = c->rows;
     p->columns = c->columns;
     p->alignment[0] = alignment_of(b, weft_dtype_nbytes(dtype));
     p->alignment[1] = alignment_of(a, weft_dtype_nbytes(dtype));
@@ -140,15 +141,37 @@ weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matri
     return choose(handle, p);
 }
 
-/* A row of C is a column there, and a bias is a column. */
-weft_status blas_add_row(blas_product *p, const void *row, bool relu) {
+/* Its rows are as long as whole groups of 128 bits. */
+static int64_t mask_bits(int64_t columns) {
+    return (columns + 127) / 128 * 128;
+}
+
+size_t blas_mask_nbytes(int64_t rows, int64_t columns) {
+    return (size_t)(mask_bits(columns) / 8 * rows);
+}
+
+static weft_status set_epilogue(blas_product *p, const blas_epilogue *e) {
+    int64_t stride = e->is_mask ? mask_bits(p->columns) : p->columns;
+    BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &e->kind, sizeof e->kind);
+    if (e->row) BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &e->row, sizeof e->row);
+    if (!e->aux) return NULL;
+    if (!e->is_mask && stride % 8) return cuda_refuse("rows that are no groups of 8");
+    BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &e->aux, sizeof e->aux);
+    BLAS_TRY(MatmulDescSetAttribute, &p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride, sizeof stride);
+    return NULL;
+}
+
+/* A row of C is a column there, and so is a bias. Whatever the library says against it, the product does without. */
+weft_status blas_follow(blas_product *p, const blas_epilogue *e) {
     cublasLtHandle_t handle;
-    cublasLtEpilogue_t epilogue = relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
     blas_product with = *p;
     TRY(find_handle(&handle));
-    BLAS_TRY(MatmulDescSetAttribute, &with.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    BLAS_TRY(MatmulDescSetAttribute, &with.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &row, sizeof row);
-    TRY(choose(handle, &with));
+    weft_status status = set_epilogue(&with, e);
+    if (!status) status = choose(handle, &with);
+    if (status) {
+        weft_status_free(status);
+        return cuda_refuse("an epilogue that cuBLASLt has not");
+    }
     *p = with;
     return NULL;
 }

@@ -51,9 +51,9 @@ typedef struct cuda_command {
     const struct cuda_op *op;     /* NULL: the host's kernel runs */
     const struct half_view *half; /* what it sees of half types that it does not know; NULL: there are none */
     const char *why_host;         /* then; "" for collectives on streams */
-    bool is_away;                 /* another launches for it, or it for others: */
-    struct cuda_group *group;     /* these, or */
-    struct cuda_command *product; /* this one, which makes its result (epilogue.h) */
+    bool is_away;                 /* another launches for it */
+    struct cuda_group *group;     /* what it launches for others, or */
+    struct cuda_command *product; /* whose launch it is part of (epilogue.h) */
     kernel_call on_device;        /* arguments and workspace in the device's memory */
     device_call made;             /* the host's kernel, on the scratch */
     cuda_move *in, *out;

@@ -1,7 +1,8 @@
-/* epilogue.h: what follows a matrix product and may be done by it: a row that is added, and relu behind it.
+/* epilogue.h: what cuBLASLt does along with a matrix product: behind it a row that is added, relu or gelu, and in the
+ * backward pass the gradients of these; of a gradient of weights also the gradient of the row, a sum over its factor.
  *
- * The last of these instructions launches the product, into its own result; what lies between has no other reader, and
- * is never made. */
+ * The first of these instructions launches the product, and the others nothing. None of them waits for another stream,
+ * so that all are ready when the first is. What lies between and has no other reader is never made. */
 #ifndef EXECUTOR_DEVICES_CUDA_EPILOGUE_H
 #define EXECUTOR_DEVICES_CUDA_EPILOGUE_H
 

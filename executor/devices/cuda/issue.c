@@ -96,11 +96,11 @@ static weft_status issue_work(cuda_command *c) {
     const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
     cuda_launch l = {d, &c->on_device, c->lane->stream, c->lane->rank->own_step};
     if (c->group) return cuda_group_launch(&l, c->group);
+    if (c->is_away) return NULL;
     if (c->product) {
         l.call = &c->product->on_device;
         return c->product->op->launch(&l);
     }
-    if (c->is_away) return NULL;
     return c->half ? cuda_half_launch(&l, c->op, c->half) : c->op->launch(&l);
 }
 

@@ -19,6 +19,9 @@ typedef struct cuda_updates {
     cuda_kernel_id begins, updates;            /* begins: CUDA_KERNELS: nothing comes before */
 } cuda_updates;
 
+/* matmul.h has the states. */
+typedef enum cuda_product { CUDA_NO_PRODUCT, CUDA_PRODUCT, CUDA_PRODUCT_GRADIENTS } cuda_product;
+
 typedef struct cuda_op {
     /* Once, when the CPU's kernel has taken the op already: makes the state, says how much workspace it needs. A
      * status: it cannot compute this on the GPU, and the host does. NULL: nothing to prepare. */
@@ -29,7 +32,7 @@ typedef struct cuda_op {
     /* What the state has beside memory of the arena; also after a prepare that refused. NULL: nothing. */
     void (*discard)(void *state);
     const cuda_updates *updates; /* NULL: it is launched by itself */
-    bool is_product;             /* its state is a blas_product, which may do more (epilogue.h) */
+    cuda_product product;        /* what its state is of, if of products that may do more (epilogue.h) */
 } cuda_op;
 
 /* That of a row of ops/ops.def; NULL: none. */

@@ -3,11 +3,12 @@
  * Where Y is one matrix for all of X's, the whole batch is one product of tall matrices. Other batches must be equal on
  * both sides. With O = op(X) op(Y):
  *   dX = dO op(Y)', or its transpose op(Y) dO' where X is transposed;   dY = op(X)' dO, or dO' op(X) */
+#include "executor/devices/cuda/matmul.h"
+
 #include "executor/devices/cuda/attrs.h"
-#include "executor/devices/cuda/blas.h"
 #include "executor/kernels/typed.h"
 
-enum { X, Y, DOUT };
+enum { X = MATMUL_X, Y = MATMUL_Y, DOUT = MATMUL_DOUT };
 
 /* How an op names its attrs, and what of its operands it sees. */
 typedef struct dialect {
@@ -108,17 +109,8 @@ static weft_status launch_product(const cuda_launch *l) {
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
 
-/* Which argument is the first factor, and which the second. */
-typedef struct gradient {
-    blas_product product;
-    int first, second;
-} gradient;
-typedef struct gradients {
-    gradient of[2];
-} gradients;
-
 static weft_status prepare_gradients(kernel_prepare *p, const dialect *d) {
-    gradients *s = KERNEL_STATE(p, gradients);
+    matmul_gradients *s = KERNEL_STATE(p, matmul_gradients);
     operands o;
     if (!s) return base_out_of_memory();
     TRY(read_operands(p, d, &o));
@@ -145,9 +137,9 @@ static weft_status prepare_gradients(kernel_prepare *p, const dialect *d) {
 
 static weft_status launch_gradients(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    const gradients *s = c->state;
+    const matmul_gradients *s = c->state;
     for (int side = 0; side < 2; side++) {
-        const gradient *g = &s->of[side];
+        const matmul_gradient *g = &s->of[side];
         if (!arg_out(c, side)) continue;
         TRY(blas_launch(l, &g->product, arg_in(c, g->first)->data, arg_in(c, g->second)->data, arg_out(c, side)->data));
     }
@@ -161,8 +153,9 @@ static weft_status launch_gradients(const cuda_launch *l) {
     static weft_status prepare_##name##_grad(kernel_prepare *p) {                                                      \
         return prepare_gradients(p, &of_##name);                                                                       \
     }                                                                                                                  \
-    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product, .is_product = true};             \
-    const cuda_op cuda_##name##_grad = {.prepare = prepare_##name##_grad, .launch = launch_gradients};
+    const cuda_op cuda_##name = {.prepare = prepare_##name, .launch = launch_product, .product = CUDA_PRODUCT};        \
+    const cuda_op cuda_##name##_grad = {                                                                               \
+        .prepare = prepare_##name##_grad, .launch = launch_gradients, .product = CUDA_PRODUCT_GRADIENTS};
 FAMILY(matmul_v2)
 FAMILY(matmul)
 FAMILY(bmm)
