@@ -51,7 +51,7 @@ class Model:
         self.measured, self.predicted = {}, {}
 
     def round(self, steps):
-        weft('calibrate', '--ranks', self.ranks, '--steps', '9', '-o', self.cluster, *self.launch)
+        weft('calibrate', '--ranks', self.ranks, '--steps', '9', '-o', self.cluster, *self.launch, *(['--most-bytes', '4194304'] if self.launch else []))
         weft('run', self.plain, '--ranks', self.ranks, *self.data, '--steps', str(steps), f'--profile={self.times}', *self.launch)
         for kind in 'plain', 'overlapped':
             program = getattr(self, kind)

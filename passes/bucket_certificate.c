@@ -98,7 +98,7 @@ static weft_status find_bound(const bucket_times *t, int64_t *out) {
     size_t *count = ARENA_ARRAY(t->scratch, size_t, p->nkinds + 1);
     if (!count) return base_out_of_memory();
     for (size_t i = 0; i < p->nitems; i++) count[p->items[i].kind]++;
-    *out = p->compute_ns;
+    *out = p->compute_ns > t->slowed_bound_ns ? p->compute_ns : t->slowed_bound_ns;
     for (uint32_t lane = 0; lane < t->nlanes; lane++) {
         size_t nstates = 1;
         for (size_t k = 0; k < p->nkinds && nstates <= MOST_STATES; k++)

@@ -31,6 +31,8 @@ WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
 /* Whether the model says that they do, and the program is one that can be played so: fills in `contends`, `ignored`.
  * Streams are compute and lanes, a ring is on one of them, and reduces wait for compute alone. */
 WEFT_MUST_USE weft_status bucket_contention_find(bucket_times *t);
+/* With contention: slowed_bound_ns (bucket_slowed.c). */
+WEFT_MUST_USE weft_status bucket_slowed_bound(bucket_times *t);
 WEFT_MUST_USE weft_status bucket_play_contended(player *p, const uint32_t *bucket_of);
 
 /* --- bucket_settle.c ---------------------------------------------------------------------------------------------- */

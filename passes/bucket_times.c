@@ -291,6 +291,8 @@ weft_status bucket_times_find(weft_pass_context *pass, const access_index *index
     out->problem.most_nbytes = model->most_nbytes;
     if (model->most_live) TRY(bucket_memory_find(out, model->most_live));
     if (model->most_nbytes || model->most_live) TRY(bucket_plan_solve(&out->problem, out->scratch, &out->answer));
+    if (out->contends) TRY(bucket_slowed_bound(out));
+    if (out->slowed_bound_ns > out->answer.bound_ns) out->answer.bound_ns = out->slowed_bound_ns;
     TRY(bucket_play(out));
     if (out->contends && out->step_ns > out->answer.bound_ns) TRY(bucket_settle(out, l.items));
     return model->most_live ? bucket_memory_play(out) : NULL;
@@ -329,7 +331,7 @@ weft_status bucket_times_report(const bucket_times *t) {
     if (t->most_live)
         TRY(weft_pass_did(t->pass, "%.3f MiB of temporaries are live at once, at most; most_live_mb lets be %.3f",
                           (double)t->most_seen / 1048576, (double)t->most_live / 1048576));
-    if (t->answer.bound_ns < t->answer.step_ns)
+    if (!t->contends && t->answer.bound_ns < t->answer.step_ns)
         TRY(weft_pass_did(t->pass,
                           "reduces of %zu kinds share streams: the search ended with %.3f %% between its best plan and "
                           "the bound",
@@ -340,8 +342,8 @@ weft_status bucket_times_report(const bucket_times *t) {
                                    "bound does not count what waits for them"));
     if (t->contends && t->step_ns > t->answer.bound_ns)
         TRY(weft_pass_did(t->pass,
-                          "%s%.2f %% of the step are above the bound, which lets compute and collectives not slow "
-                          "one another down (compute_beside_collective, collective_beside_compute)",
+                          "%s%.2f %% of the step are above the bound, which lets compute and collectives slow one another "
+                          "down as little as any buckets do (compute_beside_collective, collective_beside_compute)",
                           t->stalls ? "so do the factors of the cluster: " : "",
                           100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
     if (t->ignored)

@@ -46,9 +46,10 @@ typedef struct bucket_times {
     const char **names;        /* by bucket_reduce */
     struct bucket_edge *edges; /* instructions that need an item's result, in plan order */
     size_t nedges;
-    bool contends;       /* compute and collectives slow one another down */
-    const char *ignored; /* why they do not, though the cluster has factors for it; NULL: they do, or it has none */
-    bool stalls;         /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
+    bool contends;           /* compute and collectives slow one another down */
+    int64_t slowed_bound_ns; /* contends: no buckets end a step earlier then */
+    const char *ignored;     /* why they do not, though the cluster has factors for it; NULL: they do, or it has none */
+    bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
     bucket_answer answer;
     int64_t unlimited_ns, unlimited_bound_ns; /* the same without most_nbytes and most_live */
     size_t most_live;

@@ -1,12 +1,11 @@
 /* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs. Its
  * buckets are those of the program, and none end the step before its bound.
  *
- * Given are the times of compute's instructions, and after and before which of these each gradient is ready and needed.
- * So is what collectives of a kind cost by their bytes. A lane is a stream of reduces. A bucket begins when its last
- * gradient is ready and the one before on its lane has ended; compute waits for what it needs (clock.c). The bound
- * holds if with one nanosecond less no cuts are left. f[state], of so many gradients of each kind: the earliest end of
- * the lane, in time for the rest; the bucket that ends last is of the kind whose last gradient stands last. What slows
- * one another down, early needs and copies only make a step longer: the bound holds there too. */
+ * Given are compute's times, after and before which instructions each gradient is ready and needed, and costs. A lane is
+ * a stream of reduces. A bucket begins when its last gradient is ready and the one before on its lane has ended; compute
+ * waits for what it needs (clock.c). The bound holds if with one nanosecond less no cuts are left. f[state], of so many
+ * gradients of each kind: the earliest end of the lane, in time for the rest; the last bucket is of the kind whose last
+ * gradient stands last. Contention has a bound of its own (slowed.c). Early needs and copies make a step longer. */
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
@@ -156,7 +155,9 @@ static weft_status can_end_by(plan_check *p, size_t lane, size_t first, size_t l
 static weft_status check_bound(plan_check *p) {
     enum { MOST_STATES = 1 << 16 };
     size_t nkinds = p->plan.nkinds;
-    bool ends = p->clock[p->plan.ncompute] < p->plan.bound;
+    json_int_t slowed, compute = p->clock[p->plan.ncompute];
+    TRY(cert_slowed_bound(p->c, &p->plan, compute, &slowed));
+    bool ends = LARGER(compute, slowed) < p->plan.bound;
     for (size_t lane = 0; lane < CERT_LANES && ends; lane++) {
         size_t nstates = 1;
         for (size_t k = 0; k < nkinds && nstates <= MOST_STATES; k++)

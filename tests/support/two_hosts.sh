@@ -16,7 +16,7 @@ two_hosts_up() {
         # shellcheck disable=SC2086
         set -- $side
         ip netns exec "$1" sh -c "ip address add $2/24 dev w0 && ip link set w0 up && ip link set lo up &&
-            tc qdisc add dev w0 root tbf rate 1gbit burst 256kb latency 50ms" || return 1
+            tc qdisc add dev w0 root tbf rate 1gbit burst ${link_burst:-256kb} latency 50ms" || return 1
     done
     # A host has a name of its own, by which launchers tell hosts apart, and its own memory for messages.
     cat >"$agent" <<END
