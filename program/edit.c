@@ -101,13 +101,15 @@ void weft_op_remove(weft_op *op) {
 }
 
 void weft_op_move_before(weft_op *op, weft_op *where) {
-    if (op == where) return;
+    if (op == where || op->next == where) return;
     unlink_op(op);
     link_between(op->block, where->prev, op, where);
+    op_changed(op);
 }
 
 void weft_op_move_after(weft_op *op, weft_op *where) {
-    if (op == where) return;
+    if (op == where || op->prev == where) return;
     unlink_op(op);
     link_between(op->block, where, op, where->next);
+    op_changed(op);
 }

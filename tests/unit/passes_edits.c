@@ -12,6 +12,7 @@
 #include "weft/pass.h"
 
 #define CHEAPER "prune_grad_scale, overlap_comm, coalesce_grads, insert_dependencies"
+#define MOVING "fuse_allreduce_buckets, schedule_comm_wait"
 
 typedef struct tally {
     size_t nprograms, nkept, nedited;
@@ -101,6 +102,13 @@ Test(passes_edits, serial_programs) {
     cr_expect_gt(t.nkept, t.nedited, "%zu ops kept, %zu edited", t.nkept, t.nedited);
 }
 
+/* Of these passes one moves the reduces of a bucket, the other what waits for them. */
+Test(passes_edits, programs_whose_ops_move) {
+    tally t = check_all("paddle{26,3}/*/rank0.pdmodel*", MOVING);
+    cr_expect_gt(t.nprograms, 5);
+    cr_expect_gt(t.nkept, t.nedited, "%zu ops kept, %zu edited", t.nkept, t.nedited);
+}
+
 static void expect_run(const weft_edits *edits, size_t index, int64_t source, size_t nops, bool is_edited) {
     int64_t at;
     size_t n;
@@ -132,6 +140,27 @@ static void end_edits(weft_context *context, weft_program *program, weft_edits *
     weft_edits_destroy(edits);
     weft_program_destroy(program);
     weft_context_destroy(context);
+}
+
+/* The op that moved is edited, those that it passed are not; a move to where the op stands is none. */
+Test(passes_edits, an_op_that_moved_is_edited_since_the_mark) {
+    weft_context *context;
+    weft_program *program;
+    weft_op *op[5];
+    weft_edits *edits;
+    uint32_t mark, later;
+    begin_edits(&context, &program, 5, op, &edits);
+    must(weft_program_mark(program, &mark));
+    weft_op_move_before(op[1], op[1]);
+    weft_op_move_before(op[1], op[2]);
+    weft_op_move_after(op[3], op[2]);
+    for (size_t i = 0; i < 5; i++) cr_expect_not(weft_op_is_edited(op[i], mark), "op %zu did not move", i);
+    weft_op_move_before(op[4], op[0]);
+    weft_op_move_after(op[1], op[3]);
+    for (size_t i = 0; i < 5; i++) cr_expect_eq(weft_op_is_edited(op[i], mark), i == 4 || i == 1, "op %zu", i);
+    must(weft_program_mark(program, &later));
+    for (size_t i = 0; i < 5; i++) cr_expect_not(weft_op_is_edited(op[i], later), "op %zu moved before this mark", i);
+    end_edits(context, program, edits);
 }
 
 /* Streams and what was set to what it was are no edits; ops that moved, changed or are new are. */
