@@ -42,43 +42,124 @@ static uint64_t mix(uint64_t h, uint64_t x) {
     return h ^ h >> 29;
 }
 
-static uint64_t hash_of(const char *bytes, size_t nbytes) {
+static uint64_t hash_of(const void *from, size_t nbytes) {
+    const uint8_t *bytes = from;
     uint64_t h = nbytes, word;
     for (; nbytes >= sizeof word; bytes += sizeof word, nbytes -= sizeof word) {
         memcpy(&word, bytes, sizeof word);
         h = mix(h, word);
     }
-    for (word = 0; nbytes; nbytes--) word = word << 8 | (uint8_t)*bytes++;
+    for (word = 0; nbytes; nbytes--) word = word << 8 | *bytes++;
     return mix(h, word);
 }
 
-/* Ops and vars as bytes, one behind the other, since lists of attrs are repeated; and so hashed. */
+static uint64_t mix_real(uint64_t h, double x) {
+    uint64_t word;
+    memcpy(&word, &x, sizeof word);
+    return mix(h, word);
+}
+
+/* What was hashed before, by address: a call stack says the same lines for most ops. */
 typedef struct hasher {
-    buffer bytes;
-    attr_memo *memo;
+    struct {
+        const name *string;
+        uint64_t hash;
+    } strings[1024];
 } hasher;
 
-static weft_status hasher_init(hasher *h, const weft_program *p) {
-    buffer_init(&h->bytes, &p->context->allocator);
-    h->memo = base_alloc(h->bytes.allocator, sizeof *h->memo);
-    return h->memo ? NULL : base_out_of_memory();
+static weft_status hasher_create(const weft_program *p, hasher **out) {
+    *out = base_alloc(&p->context->allocator, sizeof **out);
+    if (!*out) return base_out_of_memory();
+    memset(*out, 0, sizeof **out);
+    return NULL;
 }
 
-static void hasher_fini(hasher *h) {
-    base_free(h->bytes.allocator, h->memo, sizeof *h->memo);
-    buffer_fini(&h->bytes);
+static void hasher_destroy(const weft_program *p, hasher *h) {
+    base_free(&p->context->allocator, h, sizeof *h);
 }
 
+static uint64_t hash_string(hasher *h, const name *n) {
+    size_t at = (uintptr_t)n * UINT64_C(0x9E3779B97F4A7C15) >> 54;
+    if (h->strings[at].string != n) {
+        h->strings[at].string = n;
+        h->strings[at].hash = hash_of(n->bytes, n->nbytes);
+    }
+    return h->strings[at].hash;
+}
+
+static uint64_t mix_scalar(uint64_t x, const scalar *s) {
+    x = mix(x, (uint64_t)s->type);
+    switch (s->type) {
+    case SCALAR_BOOLEAN: return mix(x, s->b);
+    case SCALAR_LONG: return mix(x, (uint64_t)s->i);
+    case SCALAR_FLOAT64: return mix_real(x, s->r);
+    case SCALAR_COMPLEX128: return mix_real(mix_real(x, s->r), s->imaginary);
+    }
+    return x;
+}
+
+static uint64_t mix_value(hasher *h, uint64_t x, const weft_attr *a) {
+    const size_t n = a->count;
+    switch (a->type) {
+    case ATTR_INT:
+    case ATTR_LONG:
+    case ATTR_BLOCK: return mix(x, (uint64_t)a->u.i);
+    case ATTR_FLOAT:
+    case ATTR_FLOAT64: return mix_real(x, a->u.f);
+    case ATTR_BOOLEAN: return mix(x, a->u.b);
+    case ATTR_STRING:
+    case ATTR_VAR: return mix(x, n ? hash_of(a->u.s, n) : 0);
+    case ATTR_BOOLEANS: return mix(x, n ? hash_of(a->u.bools, n * sizeof *a->u.bools) : 0);
+    case ATTR_INTS:
+    case ATTR_LONGS:
+    case ATTR_BLOCKS: return mix(x, n ? hash_of(a->u.ints, n * sizeof *a->u.ints) : 0);
+    case ATTR_FLOATS:
+    case ATTR_FLOAT64S: return mix(x, n ? hash_of(a->u.floats, n * sizeof *a->u.floats) : 0);
+    case ATTR_STRINGS:
+    case ATTR_VARS:
+        x = mix(x, n);
+        for (size_t i = 0; i < n; i++) x = mix(x, hash_string(h, a->u.strings[i]));
+        return x;
+    case ATTR_SCALAR: return mix_scalar(x, a->u.scalar);
+    case ATTR_SCALARS:
+        x = mix(x, n);
+        for (size_t i = 0; i < n; i++) x = mix_scalar(x, &a->u.scalars[i]);
+        return x;
+    }
+    return x;
+}
+
+static uint64_t mix_attrs(hasher *h, uint64_t x, const weft_attr *attrs, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        x = mix_value(h, mix(mix(x, (uintptr_t)attrs[i].name), (uint64_t)attrs[i].type), &attrs[i]);
+    return mix(x, count);
+}
+
+/* What a file holds of it (write.c), and so neither stream nor events. Names of ops, slots and attrs are those of the
+ * program, and vars keep theirs. */
 static uint64_t hash_op(hasher *h, const weft_op *op) {
-    size_t start = h->bytes.nbytes;
-    pdmodel_put_op(&h->bytes, op, h->memo);
-    return h->bytes.failed ? 0 : hash_of(h->bytes.bytes + start, h->bytes.nbytes - start);
+    const slot_table *t = op->slots;
+    uint64_t x = mix(mix((uintptr_t)op->type, t->ninputs), t->noutputs);
+    for (uint32_t i = 0; i < slot_table_count(t); i++) {
+        const slot *s = &t->slots[i];
+        x = mix(mix(x, (uintptr_t)s->name), s->nargs);
+        for (uint32_t k = 0; k < s->nargs; k++) x = mix(x, op->args[s->first + k].var_id);
+    }
+    x = mix(mix_attrs(h, x, op->attrs, op->nattrs), op->has_is_target ? 2u + op->is_target : 0u);
+    return op->unknown_fields ? mix(x, hash_of(op->unknown_fields->bytes, op->unknown_fields->nbytes)) : x;
 }
 
 static uint64_t hash_var(hasher *h, const weft_var *v) {
-    size_t start = h->bytes.nbytes;
-    pdmodel_put_var(&h->bytes, v);
-    return h->bytes.failed ? 0 : hash_of(h->bytes.bytes + start, h->bytes.nbytes - start);
+    uint64_t flags = 0, x = mix((uintptr_t)v->name, (uint64_t)v->kind);
+    const bool flag[] = {v->has_tensor,          v->has_lod_level,   v->has_persistable,  v->persistable,
+                         v->has_need_check_feed, v->need_check_feed, v->has_is_parameter, v->is_parameter,
+                         v->has_stop_gradient,   v->stop_gradient};
+    for (size_t i = 0; i < sizeof flag; i++) flags = flags << 1 | flag[i];
+    x = mix(mix(mix(x, flags), (uint64_t)v->dtype), (uint64_t)v->lod_level);
+    for (uint32_t i = 0; i < v->ndim; i++) x = mix(x, (uint64_t)v->dims[i]);
+    x = mix_attrs(h, mix(x, v->ndim), v->rest->attrs, v->rest->nattrs);
+    x = mix(x, hash_of(v->rest->type_bytes.bytes, v->rest->type_bytes.nbytes));
+    return mix(x, hash_of(v->rest->unknown_fields.bytes, v->rest->unknown_fields.nbytes));
 }
 
 /* --- as it was ---------------------------------------------------------------------------------------------------- */
@@ -102,21 +183,17 @@ static weft_status begin_block(weft_edits *e, block_edits *b, const weft_block *
         b->var_hashes[i] = hash_var(h, b->vars[i]);
         if (b->vars[i]->id >= e->nvar_ids) e->nvar_ids = b->vars[i]->id + 1;
     }
-    return buffer_status(&h->bytes);
+    return NULL;
 }
 
 static weft_status begin_all(weft_edits *e, const weft_program *p) {
-    hasher h;
-    weft_status status = hasher_init(&h, p);
+    hasher *h = NULL;
+    weft_status status = hasher_create(p, &h);
     e->nblocks = p->nblocks;
     e->blocks = ARENA_ARRAY(&e->memory, block_edits, p->nblocks);
     if (!status && !e->blocks) status = base_out_of_memory();
-    for (size_t i = 0; i < p->nblocks && !status; i++) {
-        memset(h.memo, 0, sizeof *h.memo);
-        h.bytes.nbytes = 0;
-        status = begin_block(e, &e->blocks[i], p->blocks[i], &h);
-    }
-    hasher_fini(&h);
+    for (size_t i = 0; i < p->nblocks && !status; i++) status = begin_block(e, &e->blocks[i], p->blocks[i], h);
+    hasher_destroy(p, h);
     TRY(status);
     e->op_places = ARENA_ARRAY(&e->memory, uint32_t, e->nop_ids + 1);
     e->var_places = ARENA_ARRAY(&e->memory, uint32_t, e->nvar_ids + 1);
@@ -225,18 +302,15 @@ static weft_status find_vars(weft_edits *e, block_edits *b, const weft_block *bl
 }
 
 weft_status weft_edits_find(weft_edits *e) {
-    hasher h;
+    hasher *h = NULL;
     arena_reset(&e->found);
     for (size_t i = 0; i < e->nblocks; i++) e->blocks[i].nruns = 0, e->blocks[i].parts = (pdmodel_parts){NULL, NULL};
-    weft_status status = hasher_init(&h, e->program);
+    weft_status status = hasher_create(e->program, &h);
     for (size_t i = 0; i < e->nblocks && !status; i++) {
-        memset(h.memo, 0, sizeof *h.memo);
-        h.bytes.nbytes = 0;
-        status = find_ops(e, &e->blocks[i], e->program->blocks[i], &h);
-        if (!status) status = find_vars(e, &e->blocks[i], e->program->blocks[i], &h);
-        if (!status) status = buffer_status(&h.bytes);
+        status = find_ops(e, &e->blocks[i], e->program->blocks[i], h);
+        if (!status) status = find_vars(e, &e->blocks[i], e->program->blocks[i], h);
     }
-    hasher_fini(&h);
+    hasher_destroy(e->program, h);
     return status;
 }
 

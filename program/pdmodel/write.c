@@ -2,6 +2,7 @@
  * fields go at the end of their message. Field numbers are those of framework.proto; the lengths of messages are put in
  * once they are known. What is put to a file goes there between ops, of which only a block's length comes later. */
 #include "program/pdmodel/write.h"
+#include "program/attr_memo.h"
 #include "program/pdmodel/pdmodel.h"
 
 /* --- attrs -------------------------------------------------------------------------------------------------------- */
@@ -119,7 +120,7 @@ static const weft_op *op_after(const weft_op *op, size_t count) {
 }
 
 /* Attrs are put once for all ops of a block that share their list, and then repeated while they are in memory. */
-void pdmodel_put_op(buffer *out, const weft_op *op, attr_memo *memo) {
+static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
     attr_memo_entry *entry = attr_memo_find(memo, op);
     bool is_known = entry && entry->list == op->attrs && entry->at >= out->nflushed;
     enum { usual_length_nbytes = 2 };
@@ -184,7 +185,7 @@ static void put_var_attr(buffer *out, const weft_attr *a) {
     wire_end(out, start);
 }
 
-void pdmodel_put_var(buffer *out, const weft_var *v) {
+static void put_var(buffer *out, const weft_var *v) {
     size_t start = wire_begin(out, BLOCK_VARS);
     wire_put_bytes(out, VAR_NAME, v->name->bytes, v->name->nbytes);
     put_type(out, v);
@@ -208,7 +209,7 @@ static void put_ops(buffer *out, const weft_block *b, const bool *taken, attr_me
         ask_for_names(names);
         vars = op_after(vars, 1), names = op_after(names, 1);
         if (taken && !taken[at++]) continue;
-        pdmodel_put_op(out, op, memo);
+        put_op(out, op, memo);
         buffer_flush(out);
     }
 }
@@ -224,7 +225,7 @@ static void put_block(buffer *out, const weft_block *b, const pdmodel_parts *par
         wire_put_integer(out, BLOCK_PARENT, b->parent_idx);
         for (size_t i = 0; i < b->nvars; i++) {
             if (parts->vars && !parts->vars[i]) continue;
-            pdmodel_put_var(out, block_var(b, i));
+            put_var(out, block_var(b, i));
             buffer_flush(out);
         }
         put_ops(out, b, parts->ops, memo);

@@ -2,7 +2,6 @@
 #ifndef PROGRAM_PDMODEL_WRITE_H
 #define PROGRAM_PDMODEL_WRITE_H
 
-#include "program/attr_memo.h"
 #include "program/form.h"
 
 /* What of a block is written: by place of ops and of vars. */
@@ -10,8 +9,6 @@ typedef struct pdmodel_parts {
     const bool *ops, *vars;
 } pdmodel_parts;
 
-void pdmodel_put_op(buffer *out, const weft_op *op, attr_memo *memo);
-void pdmodel_put_var(buffer *out, const weft_var *v);
 /* parts: of each block. */
 WEFT_MUST_USE weft_status pdmodel_print_parts(const weft_program *p, const pdmodel_parts *parts, buffer *out);
 

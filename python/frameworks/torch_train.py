@@ -9,6 +9,7 @@ import socket
 import sys
 
 import torch
+import torch._dynamo.backends.common
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
@@ -213,6 +214,7 @@ if __name__ == "__main__":
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     how, ranks = sys.argv[1], int(sys.argv[2])
-    queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
-    torch.multiprocessing.spawn(main, (how, ranks, port, queue), nprocs=ranks)
+    # Forked: torch and its compiler are imported once. Nothing was computed yet, so that there are no threads.
+    queue = torch.multiprocessing.get_context("fork").SimpleQueue()
+    torch.multiprocessing.start_processes(main, (how, ranks, port, queue), nprocs=ranks, start_method="fork")
     print("RESULT", json.dumps([queue.get() for _ in range(ranks)]))

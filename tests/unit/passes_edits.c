@@ -200,6 +200,96 @@ Test(passes_edits, a_patch_has_what_a_pdmodel_holds) {
     end_edits(context, program, edits);
 }
 
+/* Sets the attr of a row to one of two values. */
+typedef weft_status (*set_attr)(weft_op *op, bool second);
+static weft_status set_int(weft_op *op, bool second) {
+    return weft_op_set_attr_int(op, "a", second);
+}
+static weft_status set_float(weft_op *op, bool second) {
+    return weft_op_set_attr_float(op, "a", second ? 0.5 : 0.25);
+}
+static weft_status set_bool(weft_op *op, bool second) {
+    return weft_op_set_attr_bool(op, "a", second);
+}
+static weft_status set_string(weft_op *op, bool second) {
+    return weft_op_set_attr_string(op, "a", second ? "a string of length" : "a string of lengtH");
+}
+static weft_status set_longs(weft_op *op, bool second) {
+    return weft_op_set_attr_longs(op, "a", 3, (const int64_t[]){1, second, 3});
+}
+static weft_status set_strings(weft_op *op, bool second) {
+    return weft_op_set_attr_strings(op, "a", 2, (const char *const[]){"same", second ? "x" : "y"});
+}
+static weft_status set_shorter(weft_op *op, bool second) {
+    return weft_op_set_attr_longs(op, "a", second ? 0 : 1, (const int64_t[]){0});
+}
+static weft_status set_type(weft_op *op, bool second) {
+    return second ? weft_op_set_attr_int(op, "a", 1) : weft_op_set_attr_bool(op, "a", true);
+}
+
+/* Whatever the type of an attr: another value is an edit, the first one again is none. */
+Test(passes_edits, values_of_attrs_are_compared) {
+    static const set_attr rows[] = {set_int,   set_float,   set_bool,    set_string,
+                                    set_longs, set_strings, set_shorter, set_type};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        weft_context *context;
+        weft_program *program;
+        weft_op *op[2];
+        weft_edits *edits;
+        begin_edits(&context, &program, 2, op, &edits);
+        weft_edits_destroy(edits);
+        must(rows[i](op[1], false));
+        must(weft_edits_begin(program, &edits));
+        must(rows[i](op[1], true));
+        must(weft_edits_find(edits));
+        expect_run(edits, 1, 1, 1, true);
+        must(rows[i](op[1], false));
+        must(weft_edits_find(edits));
+        cr_expect_eq(weft_edits_nruns(edits, 0), 1, "row %zu: set to what it was", i);
+        end_edits(context, program, edits);
+    }
+}
+
+/* Arguments: another var, another slot, one more; and what a var is. */
+Test(passes_edits, arguments_and_vars_are_compared) {
+    weft_context *context;
+    weft_program *program, *patch;
+    weft_op *op[4];
+    weft_edits *edits;
+    weft_var *y;
+    int64_t dims[] = {4}, others[] = {5};
+    char *bytes;
+    size_t nbytes;
+    begin_edits(&context, &program, 4, op, &edits);
+    weft_edits_destroy(edits);
+    weft_block *block = weft_program_block(program, 0);
+    weft_var *x = weft_block_find_var(block, "x");
+    must(weft_block_add_var(block, "y", WEFT_FP32, 1, dims, &y));
+    must(weft_edits_begin(program, &edits));
+    weft_op_rename_input(op[0], x, y);
+    must(weft_op_add_input(op[2], "X", y));
+    must(weft_op_add_input(op[3], "Y", x));
+    int64_t *was = y->dims;
+    y->dims = others;
+    var_changed(y);
+    must(weft_edits_find(edits));
+    expect_run(edits, 0, 0, 1, true);
+    expect_run(edits, 1, 1, 1, false);
+    expect_run(edits, 2, 2, 1, true);
+    expect_run(edits, 3, 3, 1, true);
+    must(weft_edits_print(edits, &bytes, &nbytes));
+    must(weft_program_parse(context, WEFT_FORM_PDMODEL, bytes, nbytes, NULL, 0, "patch", &patch));
+    cr_expect_eq(weft_block_nvars(weft_program_block(patch, 0)), 1);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_program_destroy(patch);
+    weft_op_rename_input(op[0], y, x);
+    y->dims = was;
+    var_changed(y);
+    must(weft_edits_find(edits));
+    expect_run(edits, 0, 0, 2, false);
+    end_edits(context, program, edits);
+}
+
 Test(passes_edits, what_went_is_found) {
     weft_context *context;
     weft_program *program;

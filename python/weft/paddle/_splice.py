@@ -57,6 +57,8 @@ def _copy_var(block, made):
 def _copy_op(program, block, made, at, old):
     """Inserts `made`, of another program, into the live block."""
     fresh = block.desc._insert_op(at)
+    fresh.set_type(made.type())
+    op = framework.Operator(block, fresh)  # without arguments, for each of which it would ask for vars: a bucket has thousands
     fresh.copy_from(made)
     for name in made.attr_names():
         kind = made.attr_type(name)
@@ -70,7 +72,11 @@ def _copy_op(program, block, made, at, old):
             fresh.set_vars_attr(name, [block.desc.find_var_recursive(v.name().encode()) for v in made.attr(name, True)])
     if old is not None:
         fresh.set_original_id(old.desc.original_id())
-    return framework.Operator(block, fresh)
+    for name in fresh.output_arg_names():
+        var = block.vars.get(name)
+        if var is not None and var.op is None:
+            var.op = op
+    return op
 
 
 def _replace_ops(program, block, runs, made):
