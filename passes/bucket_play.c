@@ -237,6 +237,18 @@ static int64_t covered(const player *p, span s, size_t *from, int32_t *out_first
     return ns;
 }
 
+/* The first instruction of compute that waits within a span; -1: compute runs, or has ended. */
+static int32_t stalled_in(const player *p, span s, size_t from) {
+    const plan_stream *compute = &p->streams[0];
+    for (size_t i = from; i < compute->ninstrs; i++) {
+        size_t at = index_of(p, compute->instrs[i]);
+        int64_t idle = i ? p->end[index_of(p, compute->instrs[i - 1])] : 0;
+        if (idle >= s.end) return -1;
+        if (p->start[at] > later(idle, s.start)) return (int32_t)at;
+    }
+    return -1;
+}
+
 static weft_status measure(const player *p) {
     bucket_times *t = p->t;
     span *spans = NULL;
@@ -250,8 +262,9 @@ static weft_status measure(const player *p) {
     from = 0;
     for (size_t k = 0; k < t->nbuckets; k++) {
         bucket_time *b = &t->buckets[k];
-        b->hidden_ns =
-            covered(p, (span){b->start_ns, b->start_ns + b->collective_ns}, &from, &b->beside_first, &b->beside_last);
+        span s = {b->start_ns, b->start_ns + b->collective_ns};
+        b->hidden_ns = covered(p, s, &from, &b->beside_first, &b->beside_last);
+        b->stalled = stalled_in(p, s, from);
     }
     return NULL;
 }

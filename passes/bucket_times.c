@@ -317,8 +317,22 @@ static const char *beside(const bucket_times *t, const bucket_time *b, char *out
     return out;
 }
 
+/* Why what is not hidden is not; the caller's buffer. */
+static const char *exposed(const bucket_times *t, const bucket_time *b, char *out, size_t nbytes) {
+    char place[100];
+    int64_t ns = b->collective_ns - b->hidden_ns;
+    *out = '\0';
+    if (ns <= 0) return out;
+    snprintf(out, nbytes, "; %.0f bytes exposed: %s, and %s%s",
+             (double)b->nbytes * (double)ns / (double)b->collective_ns,
+             b->start_ns > b->ready_ns ? "its stream is busy until then" : "it is ready no sooner",
+             b->stalled < 0 ? "compute has ended" : "what waits is ",
+             b->stalled < 0 ? "" : instr_place(&t->plan->instrs[b->stalled], place, sizeof place));
+    return out;
+}
+
 weft_status bucket_times_report(const bucket_times *t) {
-    char words[256];
+    char words[256], reason[256];
     TRY(weft_pass_did(t->pass,
                       "plan: the step ends at %.6f ms, %.6f ms of collectives exposed; no plan of buckets in "
                       "order of readiness ends before %.6f ms%s",
@@ -341,20 +355,21 @@ weft_status bucket_times_report(const bucket_times *t) {
         TRY(weft_pass_did(t->pass, "the gap comes from results that are needed before the last reduce is ready: the "
                                    "bound does not count what waits for them"));
     if (t->contends && t->step_ns > t->answer.bound_ns)
-        TRY(weft_pass_did(t->pass,
-                          "%s%.2f %% of the step are above the bound, which lets compute and collectives slow one another "
-                          "down as little as any buckets do (compute_beside_collective, collective_beside_compute)",
-                          t->stalls ? "so do the factors of the cluster: " : "",
-                          100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
+        TRY(weft_pass_did(
+            t->pass,
+            "%s%.2f %% of the step are above the bound, which lets compute and collectives slow one another "
+            "down as little as any buckets do (compute_beside_collective, collective_beside_compute)",
+            t->stalls ? "so do the factors of the cluster: " : "",
+            100 * (double)(t->step_ns - t->answer.bound_ns) / (double)t->step_ns));
     if (t->ignored)
         TRY(weft_pass_did(t->pass, "%s: that compute and collectives slow one another down does not count",
                           t->ignored));
     for (size_t i = 0; i < t->nbuckets; i++) {
         const bucket_time *b = &t->buckets[i];
-        TRY(weft_pass_did(t->pass,
-                          "reduce %zu: %zu tensors, %zu bytes, ready %.6f, from %.6f to %.6f ms, %.6f hidden%s", i,
-                          b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns,
-                          1e-6 * (double)b->end_ns, 1e-6 * (double)b->hidden_ns, beside(t, b, words, sizeof words)));
+        TRY(weft_pass_did(
+            t->pass, "reduce %zu: %zu tensors, %zu bytes, ready %.6f, from %.6f to %.6f ms, %.6f hidden%s%s", i,
+            b->count, b->nbytes, 1e-6 * (double)b->ready_ns, 1e-6 * (double)b->start_ns, 1e-6 * (double)b->end_ns,
+            1e-6 * (double)b->hidden_ns, beside(t, b, words, sizeof words), exposed(t, b, reason, sizeof reason)));
     }
     return NULL;
 }

@@ -28,6 +28,7 @@ typedef struct bucket_time {
     size_t count, nbytes;
     int64_t ready_ns, start_ns, end_ns, collective_ns, hidden_ns;
     int32_t beside_first, beside_last; /* instructions of compute; -1: none */
+    int32_t stalled;                   /* the one that waits while it is exposed; -1: compute has ended */
 } bucket_time;
 
 typedef struct bucket_times {

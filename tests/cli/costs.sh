@@ -53,6 +53,14 @@ prints 0 'no buckets end a step before .* these end it at .*, [0-9.]+% later' 't
 says 1 'most_mb: only bucket_mb: auto asks for one' 'a fixed size has no other limit' \
     "$weft" opt "$program" --passes 'overlap_comm, coalesce_grads: {most_mb: 1}' -o "$folder/none.yaml"
 
+# Two reduces on a slow link: the second one has to wait for it.
+printf 'links: [{bytes_per_second: 1.0e+9, seconds_per_message: 1.0e-6}]\n' >"$folder/link.yaml"
+for why in 'reduce 0: .* hidden behind relu_grad #14 to matmul_v2_grad #17; 331 bytes exposed: it is ready no sooner, and what waits is sgd #19' \
+    'reduce 1: .* 0.000000 hidden; 8448 bytes exposed: its stream is busy until then, and what waits is sgd #19'; do
+    says 0 "$why" 'why bytes are exposed is told' "$weft" opt "$program" \
+        --passes "prune_grad_scale, overlap_comm, plan_buckets: {cluster: $folder/link.yaml}" -o "$folder/why.yaml"
+done
+
 other=$fixtures/paddle26/mlp_adam_dp2_amp/rank0.pdmodel
 says 1 'times.json:[0-9]+:1: error: the profile is of another program: this one has no ' 'of another program: a simulation' \
     "$weft" simulate "$other" --ranks 2 --times "$times"
