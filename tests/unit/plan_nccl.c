@@ -2,7 +2,9 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "plan/cost.h"
 #include "plan/nccl.h"
+#include "tests/support/must.h"
 
 static nccl_call call_of(const char *machine, collective_kind kind, int nranks, int nnodes) {
     bool is_ampere = strcmp(machine, "a100") == 0;
@@ -90,4 +92,23 @@ Test(plan_nccl, chooses_by_size) {
     cr_expect_float_eq(4e9 / large, 240e9 * 8 / 14, 1e9);
     plan_nccl_seconds(&c, 256, &algorithm, &protocol);
     cr_expect_eq(protocol, NCCL_LL);
+}
+
+/* A mesh of 2 x 4 x 4 on 4 nodes of 8: rings of its dimensions have 4, 2 and 1 ranks a node, on 1, 2 and 2 nodes. */
+Test(plan_nccl, rings_of_a_mesh) {
+    static const int64_t last[] = {0, 1, 2, 3}, middle[] = {0, 4, 8, 12}, first[] = {0, 16};
+    static const struct {
+        const int64_t *ranks;
+        int nranks, per_node, nnodes;
+    } cases[] = {{last, 4, 4, 1}, {middle, 4, 2, 2}, {first, 2, 1, 2}};
+    weft_cluster cluster = {
+        .nlinks = 2, .machine = "h100", .links = {{.nranks = 8, .bytes = 370.8e9}, {.bytes = 50e9}}};
+    must(plan_cluster_settle(&cluster, &cluster));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plan_ring dim = {.ranks = cases[i].ranks, .nranks = cases[i].nranks};
+        plan_curve curve;
+        must(plan_kind_curve(&cluster, &dim, COLLECTIVE_ALL_REDUCE, &curve));
+        cr_expect_eq(curve.nccl.nnodes, cases[i].nnodes, "case %zu: %d nodes", i, curve.nccl.nnodes);
+        cr_expect_eq(curve.nccl.nranks / curve.nccl.nnodes, cases[i].per_node, "case %zu", i);
+    }
 }
