@@ -3,6 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/types.h"
+#include "executor/devices/cuda/strided.h"
+
 weft_status cuda_refuse(const char *format, ...) {
     char words[200];
     va_list args;
@@ -12,18 +15,33 @@ weft_status cuda_refuse(const char *format, ...) {
     return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s", words);
 }
 
-static weft_status require(const tensor *t, size_t n) {
+static weft_status require(const tensor *t, size_t n, weft_dtype real) {
     for (size_t i = 0; i < n; i++) {
         if (t[i].height >= 0 && t[i].dtype != WEFT_DTYPE_NONE) return cuda_refuse("rows (SelectedRows)");
-        if (t[i].dtype == WEFT_DTYPE_NONE || t[i].dtype == WEFT_FP32 || t[i].dtype == WEFT_INT32 ||
+        if (t[i].dtype == WEFT_DTYPE_NONE || t[i].dtype == real || t[i].dtype == WEFT_INT32 ||
             t[i].dtype == WEFT_INT64 || t[i].dtype == WEFT_BOOL || t[i].dtype == WEFT_UINT8)
             continue;
-        return cuda_refuse("%s, kernels for GPUs take float32", weft_dtype_name(t[i].dtype));
+        return cuda_refuse("%s, the kernel for GPUs takes %s", weft_dtype_name(t[i].dtype), weft_dtype_name(real));
     }
     return NULL;
 }
 
+static weft_status require_all(const kernel_prepare *p, weft_dtype real) {
+    TRY(require(p->in, p->in_first[p->schema->ninputs], real));
+    return require(p->out, p->out_first[p->schema->noutputs], real);
+}
+
 weft_status cuda_require_fp32(const kernel_prepare *p) {
-    TRY(require(p->in, p->in_first[p->schema->ninputs]));
-    return require(p->out, p->out_first[p->schema->noutputs]);
+    return require_all(p, WEFT_FP32);
+}
+
+weft_status cuda_require_real(const kernel_prepare *p, int *out_type) {
+    weft_dtype real = WEFT_FP32;
+    element_type type = ELEMENT_FP32;
+    for (uint32_t i = p->in_first[p->schema->ninputs]; i-- > 0;)
+        if (dtype_is_half(p->in[i].dtype)) real = p->in[i].dtype;
+    TRY(require_all(p, real));
+    element_type_of(real, &type);
+    *out_type = (int)type;
+    return NULL;
 }

@@ -7,6 +7,9 @@
 
 /* Refuses anything but dense fp32 arguments; integers are the launcher's to look at. */
 WEFT_MUST_USE weft_status cuda_require_fp32(const kernel_prepare *p);
+/* Takes fp16 and bf16 too, if no argument is of another real type. `out_type`: element_type; ELEMENT_FP32 if none is.
+ */
+WEFT_MUST_USE weft_status cuda_require_real(const kernel_prepare *p, int *out_type);
 /* The host computes it, because of so much. */
 WEFT_MUST_USE weft_status cuda_refuse(const char *format, ...) WEFT_PRINTF(1, 2);
 

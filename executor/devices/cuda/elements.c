@@ -16,10 +16,6 @@ bool element_type_of(weft_dtype dtype, element_type *out) {
     }
 }
 
-static bool is_half(element_type type) {
-    return type == ELEMENT_FP16 || type == ELEMENT_BF16;
-}
-
 static void init(elements_walk *w, int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
     strided_walk axes = {.args = {.p = 0}};
     strided_init(&axes, ndim, dims, nin, strides);
@@ -30,7 +26,7 @@ static void init(elements_walk *w, int ndim, const int64_t *dims, int nin, int64
 weft_status elements_init(elements_walk *w, element_function function, weft_dtype in, weft_dtype out, int ndim,
                           const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
     element_type from, to;
-    if (!element_type_of(in, &from) || !element_type_of(out, &to) || is_half(from) || is_half(to))
+    if (!element_type_of(in, &from) || !element_type_of(out, &to))
         return cuda_refuse("%s to %s", weft_dtype_name(in), weft_dtype_name(out));
     *w = (elements_walk){{.function = (int)function, .type = (int)from, .out_type = (int)to}};
     init(w, ndim, dims, nin, strides);

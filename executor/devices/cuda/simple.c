@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/types.h"
 #include "executor/devices/cuda/strided.h"
 #include "executor/kernels/fill/random.h"
 #include "executor/kernels/typed.h"
@@ -72,12 +73,18 @@ const cuda_op cuda_fill_like = {.prepare = prepare_fill_like, .launch = launch_f
 
 /* --- sum of terms ------------------------------------------------------------------------------------------------- */
 
+typedef struct sum_state {
+    int type; /* element_type */
+} sum_state;
+
 static weft_status prepare_sum(kernel_prepare *p) {
+    sum_state *s = KERNEL_STATE(p, sum_state);
+    if (!s) return base_out_of_memory();
     uint32_t n = p->in_first[1] - p->in_first[0];
-    TRY(cuda_require_fp32(p));
+    TRY(cuda_require_real(p, &s->type));
     if (n < 1 || n > KERNEL_TERMS) return cuda_refuse("%u terms", n);
     for (uint32_t i = 0; i < n; i++)
-        if (p->in[i].dtype != WEFT_FP32 || p->in[i].numel != type_out(p, 0)->numel) return cuda_refuse("integers");
+        if (!dtype_is_float(p->in[i].dtype) || p->in[i].numel != type_out(p, 0)->numel) return cuda_refuse("integers");
     return NULL;
 }
 
@@ -85,6 +92,7 @@ static weft_status launch_sum(const cuda_launch *l) {
     const kernel_call *c = l->call;
     const tensor *out = arg_out(c, 0);
     sum_args a = {.nitems = out->numel, .out = out->data, .n = (int)(c->in_first[1] - c->in_first[0])};
+    a.type = ((const sum_state *)c->state)->type;
     for (int i = 0; i < a.n; i++) a.in[i] = c->in[i].data;
     return cuda_start_items(l, CUDA_KERNEL_sum_terms, out->numel, &a);
 }
@@ -95,6 +103,7 @@ const cuda_op cuda_sum = {.prepare = prepare_sum, .launch = launch_sum};
 
 typedef struct scale_state {
     float scale, bias;
+    int type; /* element_type */
     bool is_integer;
     elements_walk integers;
 } scale_state;
@@ -103,10 +112,10 @@ static weft_status prepare_line(kernel_prepare *p, double scale, double bias, bo
     scale_state *s = KERNEL_STATE(p, scale_state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
-    TRY(cuda_require_fp32(p));
+    TRY(cuda_require_real(p, &s->type));
     s->scale = (float)scale;
     s->bias = (float)(after ? bias : bias * scale);
-    s->is_integer = x->dtype != WEFT_FP32;
+    s->is_integer = !dtype_is_float(x->dtype);
     if (!s->is_integer) return NULL;
     int64_t n = x->numel, strides[3][WEFT_MAX_RANK] = {{1}, {1}};
     TRY(elements_init(&s->integers, ELEMENTS_scaled, x->dtype, out->dtype, 1, &n, 1, strides));
@@ -128,7 +137,7 @@ static weft_status launch_scale(const cuda_launch *l) {
     const scale_state *s = l->call->state;
     const tensor *x = arg_in(l->call, 0), *out = arg_out(l->call, 0);
     if (s->is_integer) return elements_launch(l, &s->integers, out->data, x->data, NULL, NULL);
-    unary_args a = {out->numel, out->data, x->data, NULL, s->scale, s->bias};
+    unary_args a = {out->numel, out->data, x->data, NULL, s->scale, s->bias, s->type};
     return cuda_start_items(l, CUDA_KERNEL_scale_elements, out->numel, &a);
 }
 
@@ -188,12 +197,13 @@ typedef struct dropout_state {
     int64_t seed;
     float factor;
     uint32_t drop_below;
+    int type; /* element_type */
 } dropout_state;
 
 static weft_status prepare_drop(kernel_prepare *p) {
     dropout_state *s = KERNEL_STATE(p, dropout_state);
     if (!s) return base_out_of_memory();
-    TRY(cuda_require_fp32(p));
+    TRY(cuda_require_real(p, &s->type));
     if (attr_bool(p->op, "is_test", false)) return cuda_refuse("dropout of a test");
     double drop = attr_float(p->op, "dropout_prob", 0.5);
     bool upscale = strcmp(attr_string(p->op, "dropout_implementation", "downgrade_in_infer"), "upscale_in_train") == 0;
@@ -220,7 +230,8 @@ static weft_status launch_dropout(const cuda_launch *l) {
                       .upper = key.op_seed * 0x9E3779B97F4A7C15ull,
                       .step = s->seed ? NULL : l->step,
                       .drop_below = s->drop_below,
-                      .factor = s->factor};
+                      .factor = s->factor,
+                      .type = s->type};
     return cuda_start_items(l, CUDA_KERNEL_dropout_draw, out->numel, &a);
 }
 
@@ -228,7 +239,12 @@ static weft_status launch_dropout_grad(const cuda_launch *l) {
     const kernel_call *c = l->call;
     const dropout_state *s = c->state;
     const tensor *mask = arg_in(c, 0), *dout = arg_in(c, 1), *dx = arg_out(c, 0);
-    dropout_args a = {.nitems = dx->numel, .out = dx->data, .x = dout->data, .mask = mask->data, .factor = s->factor};
+    dropout_args a = {.nitems = dx->numel,
+                      .out = dx->data,
+                      .x = dout->data,
+                      .mask = mask->data,
+                      .factor = s->factor,
+                      .type = s->type};
     return cuda_start_items(l, CUDA_KERNEL_dropout_keep, dx->numel, &a);
 }
 

@@ -1,16 +1,18 @@
-/* strided.c: ops of fp32 that are walks (walk.c). */
+/* strided.c: ops of real elements that are walks (walk.c). */
 #include "executor/devices/cuda/strided.h"
 
+#include "base/types.h"
 #include "executor/kernels/loops.h"
 
 /* --- two operands ------------------------------------------------------------------------------------------------- */
 
-static weft_status require_real_args(const kernel_prepare *p) {
-    TRY(cuda_require_fp32(p));
+/* All of one real type. */
+static weft_status require_real_args(const kernel_prepare *p, int *out_type) {
+    TRY(cuda_require_real(p, out_type));
     const tensor *out = type_out(p, 0);
     for (uint32_t i = 0; i < p->in_first[p->schema->ninputs]; i++)
-        if (p->in[i].dtype != WEFT_FP32 && p->in[i].dtype != WEFT_DTYPE_NONE) return cuda_refuse("integers");
-    return out && out->dtype != WEFT_FP32 ? cuda_refuse("integers") : NULL;
+        if (p->in[i].dtype != WEFT_DTYPE_NONE && !dtype_is_float(p->in[i].dtype)) return cuda_refuse("integers");
+    return out && !dtype_is_float(out->dtype) ? cuda_refuse("integers") : NULL;
 }
 
 typedef struct pair_walk {
@@ -24,15 +26,16 @@ static weft_status prepare_pair(kernel_prepare *p, cuda_kernel_id items, cuda_ke
     if (!w) return base_out_of_memory();
     int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
-    w->is_integer = x->dtype != WEFT_FP32 && function >= 0;
-    TRY(w->is_integer ? cuda_require_fp32(p) : require_real_args(p));
+    int type = ELEMENT_FP32;
+    w->is_integer = !dtype_is_float(x->dtype) && function >= 0;
+    TRY(w->is_integer ? cuda_require_fp32(p) : require_real_args(p, &type));
     strides_dense(out->ndim, out->dims, strides[0]);
     TRY(strided_broadcast(p, x, out, strides[1]));
     TRY(strided_broadcast(p, type_in(p, 1), out, strides[2]));
     if (w->is_integer)
         return elements_init(&w->integers, (element_function)function, x->dtype, out->dtype, out->ndim, out->dims, 2,
                              strides);
-    w->reals = (strided_walk){.items = items, .blocks = blocks};
+    w->reals = (strided_walk){.args = {.type = type}, .items = items, .blocks = blocks};
     strided_init(&w->reals, out->ndim, out->dims, 2, strides);
     return NULL;
 }
@@ -72,7 +75,7 @@ typedef struct side_rule {
 typedef struct pair_state {
     strided_walk walks[2];
     const side_rule *rules;
-    int dout; /* slot */
+    int dout, type; /* slot; element_type */
 } pair_state;
 
 static int slot_of(const op_schema *schema, const char *n) {
@@ -102,7 +105,8 @@ static weft_status prepare_side(const kernel_prepare *p, pair_state *s, int side
         if (rule->in[k] == OF_X) TRY(strided_broadcast(p, type_in(p, 0), dout, strides[k + 1]));
         if (rule->in[k] == OF_Y) TRY(strided_broadcast(p, type_in(p, 1), dout, strides[k + 1]));
     }
-    s->walks[side] = (strided_walk){.args = {.p = rule->p}, .items = rule->items, .blocks = rule->blocks};
+    s->walks[side] =
+        (strided_walk){.args = {.p = rule->p, .type = s->type}, .items = rule->items, .blocks = rule->blocks};
     strided_init(&s->walks[side], dout->ndim, dout->dims, KERNEL_INPUTS, strides);
     return NULL;
 }
@@ -110,7 +114,7 @@ static weft_status prepare_side(const kernel_prepare *p, pair_state *s, int side
 static weft_status prepare_sides(kernel_prepare *p, const side_rule *rules) {
     pair_state *s = KERNEL_STATE(p, pair_state);
     if (!s) return base_out_of_memory();
-    TRY(require_real_args(p));
+    TRY(require_real_args(p, &s->type));
     s->rules = rules;
     s->dout = slot_of(p->schema, "Out@GRAD");
     if (s->dout < 0 || !type_in(p, s->dout)) return cuda_refuse("an op without Out@GRAD");
@@ -181,11 +185,12 @@ static weft_status prepare_reduce(kernel_prepare *p, bool is_mean, bool is_grad,
     if (!w) return base_out_of_memory();
     int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
     const tensor *x = type_in(p, 0), *small = is_grad ? type_in(p, 1) : type_out(p, 0);
-    TRY(require_real_args(p));
+    int type;
+    TRY(require_real_args(p, &type));
     if (!x->numel) return cuda_refuse("no elements");
     strides_dense(x->ndim, x->dims, strides[is_grad ? 0 : 1]);
     TRY(reduced_strides(p, everything, x, strides[is_grad ? 1 : 0]));
-    *w = (strided_walk){.items = items, .blocks = blocks};
+    *w = (strided_walk){.args = {.type = type}, .items = items, .blocks = blocks};
     w->args.p = is_mean ? (float)((double)small->numel / (double)x->numel) : 1;
     strided_init(w, x->ndim, x->dims, 1, strides);
     return NULL;
@@ -221,12 +226,14 @@ static weft_status prepare_logits(kernel_prepare *p, cuda_kernel_id items, cuda_
     if (!w) return base_out_of_memory();
     int64_t strides[MOST_OPERANDS][WEFT_MAX_RANK];
     const tensor *x = type_in(p, 0);
-    TRY(require_real_args(p));
+    int type;
+    TRY(require_real_args(p, &type));
     if (type_in(p, 2)) return cuda_refuse("weights");
     if (attr_bool(p->op, "normalize", false)) return cuda_refuse("a loss divided by a count");
     if (type_in(p, 1)->numel != x->numel) return cuda_refuse("labels that broadcast");
     for (int k = 0; k <= nin; k++) strides_dense(x->ndim, x->dims, strides[k]);
-    *w = (strided_walk){.args = {.p = (float)attr_int(p->op, "ignore_index", -100)}, .items = items, .blocks = blocks};
+    float ignored = (float)attr_int(p->op, "ignore_index", -100);
+    *w = (strided_walk){.args = {.p = ignored, .type = type}, .items = items, .blocks = blocks};
     strided_init(w, x->ndim, x->dims, nin, strides);
     return NULL;
 }
@@ -252,10 +259,10 @@ static weft_status prepare_expand_grad(kernel_prepare *p) {
     pair_state *s = KERNEL_STATE(p, pair_state);
     static const side_rule rules[2] = {{STRIDED_KERNELS(scaled), {DOUT, NOTHING, NOTHING}, 1}};
     if (!s) return base_out_of_memory();
-    TRY(cuda_require_fp32(p));
+    TRY(cuda_require_real(p, &s->type));
     s->rules = rules;
     s->dout = slot_of(p->schema, "Out@GRAD");
-    if (type_out(p, 0)->dtype != WEFT_FP32) return cuda_refuse("integers");
+    if (!dtype_is_float(type_out(p, 0)->dtype)) return cuda_refuse("integers");
     return prepare_side(p, s, 0);
 }
 

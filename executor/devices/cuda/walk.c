@@ -24,7 +24,7 @@ void strided_init(strided_walk *w, int ndim, const int64_t *dims, int nin, int64
     strided_args *a = &w->args;
     int64_t extent[WEFT_MAX_RANK], merged[MOST_OPERANDS][WEFT_MAX_RANK];
     int naxes = merge(ndim, dims, nin + 1, strides, extent, merged);
-    *a = (strided_args){.nitems = 1, .nsummed = 1, .p = a->p};
+    *a = (strided_args){.nitems = 1, .nsummed = 1, .p = a->p, .type = a->type};
     for (int i = 0; i < naxes; i++) {
         bool is_summed = merged[0][i] == 0;
         int at = is_summed ? a->nsummed_axes++ : a->naxes++;

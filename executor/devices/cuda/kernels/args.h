@@ -6,27 +6,7 @@ typedef long long cuda_index;
 
 enum { KERNEL_AXES = 9, KERNEL_INPUTS = 3, KERNEL_TERMS = 64, LOOP_MEMBERS = 32 };
 
-/* unary.cu: out[i] from x[i], and from dy[i] where it is a gradient. */
-typedef struct unary_args {
-    cuda_index nitems;
-    float *out;
-    const float *x, *dy;
-    float p, q;
-} unary_args;
-
-/* strided.cu: each element of out from the elements of inputs at its place, added up over the summed axes. */
-typedef struct strided_args {
-    cuda_index nitems, nrows; /* both: elements of out */
-    cuda_index nsummed;       /* elements that are added up for each */
-    float *out;
-    const float *in[KERNEL_INPUTS];
-    float p;
-    int naxes, nsummed_axes;
-    cuda_index extent[KERNEL_AXES], out_stride[KERNEL_AXES], stride[KERNEL_INPUTS][KERNEL_AXES];
-    cuda_index summed_extent[KERNEL_AXES], summed_stride[KERNEL_INPUTS][KERNEL_AXES];
-} strided_args;
-
-/* Types of elements that kernels know. */
+/* Types of elements that kernels know. Reals are computed with in fp32, and rounded once. */
 typedef enum element_type {
     ELEMENT_FP32,
     ELEMENT_INT32,
@@ -35,6 +15,28 @@ typedef enum element_type {
     ELEMENT_FP16,
     ELEMENT_BF16
 } element_type;
+
+/* unary.cu: out[i] from x[i], and from dy[i] where it is a gradient. */
+typedef struct unary_args {
+    cuda_index nitems;
+    void *out;
+    const void *x, *dy;
+    float p, q;
+    int type; /* element_type, a real one */
+} unary_args;
+
+/* strided.cu: each element of out from the elements of inputs at its place, added up over the summed axes. */
+typedef struct strided_args {
+    cuda_index nitems, nrows; /* both: elements of out */
+    cuda_index nsummed;       /* elements that are added up for each */
+    void *out;
+    const void *in[KERNEL_INPUTS];
+    float p;
+    int type; /* element_type, a real one */
+    int naxes, nsummed_axes;
+    cuda_index extent[KERNEL_AXES], out_stride[KERNEL_AXES], stride[KERNEL_INPUTS][KERNEL_AXES];
+    cuda_index summed_extent[KERNEL_AXES], summed_stride[KERNEL_INPUTS][KERNEL_AXES];
+} strided_args;
 
 /* elements.cu: each element of out is of the elements of inputs at its place; functions of elements.def. */
 typedef struct elements_args {
@@ -77,9 +79,9 @@ typedef struct fill_args {
 } fill_args;
 typedef struct sum_args {
     cuda_index nitems;
-    float *out;
-    const float *in[KERNEL_TERMS];
-    int n;
+    void *out;
+    const void *in[KERNEL_TERMS];
+    int n, type; /* element_type, a real one */
 } sum_args;
 typedef struct cast_args {
     cuda_index nitems;
@@ -89,13 +91,14 @@ typedef struct cast_args {
 } cast_args;
 typedef struct dropout_args {
     cuda_index nitems;
-    float *out;
-    const float *x;
+    void *out;
+    const void *x;
     unsigned char *mask; /* NULL: not kept; of the gradient it is read */
     unsigned long long seed, upper;
     const unsigned long long *step; /* NULL: the same numbers in every step */
     unsigned drop_below;
     float factor;
+    int type; /* element_type, a real one */
 } dropout_args;
 
 /* amp.cu: loss scaling, a launch for up to KERNEL_TENSORS gradients. An item is an element of the largest. */

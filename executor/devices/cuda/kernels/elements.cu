@@ -68,15 +68,16 @@ ITEM_KERNEL(move_elements, elements_args) {
 ITEM_KERNEL(elements_of, elements_args) {
     strided_at at = place_of(&a->walk, i);
     const void *x = a->walk.in[0], *y = a->walk.in[1];
-    if (a->type != ELEMENT_FP32) {
+    if (!is_real(a->type)) {
         cuda_index b = y ? integer_at(y, a->type, at.in[1]) : 0;
         store_integer(a->walk.out, a->out_type, at.out,
                       integer_function(a->function, integer_at(x, a->type, at.in[0]), b, a->p, a->q));
         return;
     }
-    float r = real_function(a->function, ((const float *)x)[at.in[0]], y ? ((const float *)y)[at.in[1]] : 0, a->p, a->q);
-    if (a->out_type == ELEMENT_FP32)
-        a->walk.out[at.out] = r;
+    float b = y ? real_at(y, a->type, at.in[1]) : 0;
+    float r = real_function(a->function, real_at(x, a->type, at.in[0]), b, a->p, a->q);
+    if (is_real(a->out_type))
+        store_real(a->walk.out, a->out_type, at.out, r);
     else
         store_integer(a->walk.out, a->out_type, at.out, (cuda_index)r);
 }

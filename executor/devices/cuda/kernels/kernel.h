@@ -117,6 +117,9 @@ DEVICE unsigned short fp16_of_float(float x) {
 }
 #endif
 
+DEVICE int is_real(int type) {
+    return type == ELEMENT_FP32 || type == ELEMENT_FP16 || type == ELEMENT_BF16;
+}
 DEVICE float real_at(const void *in, int type, cuda_index i) {
     switch (type) {
     case ELEMENT_FP16: return float_of_fp16(((const unsigned short *)in)[i]);

@@ -15,9 +15,9 @@ ITEM_KERNEL(fill8, fill_args) {
 
 /* Out may be any of the terms. */
 ITEM_KERNEL(sum_terms, sum_args) {
-    float sum = a->in[0][i];
-    for (int k = 1; k < a->n; k++) sum += a->in[k][i];
-    a->out[i] = sum;
+    float sum = real_at(a->in[0], a->type, i);
+    for (int k = 1; k < a->n; k++) sum += real_at(a->in[k], a->type, i);
+    store_real(a->out, a->type, i, sum);
 }
 
 DEVICE float cast_to_float(const cast_args *a, cuda_index i) {
@@ -75,14 +75,14 @@ DEVICE unsigned random_word(const dropout_args *a, cuda_index i) {
 
 ITEM_KERNEL(dropout_draw, dropout_args) {
     int is_kept = (random_word(a, i) >> 8) >= a->drop_below;
-    a->out[i] = is_kept && a->factor != 0 ? a->x[i] * a->factor : 0;
+    store_real(a->out, a->type, i, is_kept && a->factor != 0 ? real_at(a->x, a->type, i) * a->factor : 0);
     if (a->mask) a->mask[i] = (unsigned char)is_kept;
 }
 
 ITEM_KERNEL(dropout_keep, dropout_args) {
-    a->out[i] = a->mask[i] && a->factor != 0 ? a->x[i] * a->factor : 0;
+    store_real(a->out, a->type, i, a->mask[i] && a->factor != 0 ? real_at(a->x, a->type, i) * a->factor : 0);
 }
 
 ITEM_KERNEL(scale_elements, unary_args) {
-    a->out[i] = a->p * a->x[i] + a->q;
+    store_real(a->out, a->type, i, a->p * real_at(a->x, a->type, i) + a->q);
 }

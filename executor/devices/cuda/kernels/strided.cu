@@ -13,8 +13,8 @@ DEVICE strided_at summed_place(const strided_args *a, strided_at at, cuda_index 
     return at;
 }
 
-DEVICE float element(const float *in, cuda_index at) {
-    return in ? in[at] : 0;
+DEVICE float element(const strided_args *a, int n, cuda_index at) {
+    return a->in[n] ? real_at(a->in[n], a->type, at) : 0;
 }
 
 typedef struct strided_shared {
@@ -33,7 +33,7 @@ DEVICE void write_shared(const strided_args *a, strided_shared *s, cuda_index ro
     if (thread) return;
     float sum = 0;
     for (int i = 0; i < 16; i++) sum += s->sixteen[i];
-    a->out[place_of(a, row).out] = sum;
+    store_real(a->out, a->type, place_of(a, row).out, sum);
 }
 
 /* An item adds up by itself; of the second kernel a block does. */
@@ -43,8 +43,7 @@ DEVICE void write_shared(const strided_args *a, strided_shared *s, cuda_index ro
         return value; \
     } \
     DEVICE float name##_at(const strided_args *a, strided_at at) { \
-        return name##_value(element(a->in[0], at.in[0]), element(a->in[1], at.in[1]), element(a->in[2], at.in[2]), \
-                            a->p); \
+        return name##_value(element(a, 0, at.in[0]), element(a, 1, at.in[1]), element(a, 2, at.in[2]), a->p); \
     } \
     ITEM_KERNEL(strided_##name, strided_args) { \
         strided_at at = place_of(a, i); \
@@ -54,7 +53,7 @@ DEVICE void write_shared(const strided_args *a, strided_shared *s, cuda_index ro
             for (cuda_index k = r; k < r + PARTIAL && k < a->nsummed; k++) part += name##_at(a, summed_place(a, at, k)); \
             sum += part; \
         } \
-        a->out[at.out] = sum; \
+        store_real(a->out, a->type, at.out, sum); \
     } \
     DEVICE void name##_part(const strided_args *a, strided_shared *s, cuda_index row, int thread) { \
         strided_at at = place_of(a, row); \

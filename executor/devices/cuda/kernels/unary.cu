@@ -32,7 +32,8 @@ DEVICE float mish_slope(float x, float t) {
         return value; \
     } \
     ITEM_KERNEL(unary_##op, unary_args) { \
-        a->out[i] = unary_##op##_of(a->x[i], a->dy ? a->dy[i] : 0, a->p, a->q); \
+        float dy = a->dy ? real_at(a->dy, a->type, i) : 0; \
+        store_real(a->out, a->type, i, unary_##op##_of(real_at(a->x, a->type, i), dy, a->p, a->q)); \
     }
 #include "executor/devices/cuda/kernels/unary.def"
 #undef UNARY
