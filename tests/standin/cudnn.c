@@ -14,9 +14,11 @@ enum { WORKSPACE = 2048 };
 static const int no_order = 0, good = 1, rounds = 2; /* algorithms that all three results have */
 
 struct cudnnContext {
-    cudaStream_t stream;
-    pthread_t owner; /* who set the stream */
+    cudaStream_t stream; /* NULL: it only answers questions, and may stay until the end */
+    pthread_t owner;     /* who set the stream */
+    struct cudnnContext *next;
 };
+static cudnnHandle_t handles; /* with the lock */
 struct cudnnTensorStruct {
     int extent[4];
 };
@@ -40,14 +42,31 @@ typedef struct convolution {
 /* --- handles and descriptors -------------------------------------------------------------------------------------- */
 
 SHOWN cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {
-    static struct cudnnContext all[64]; /* they stay */
-    static int n;
     if (standin_fails("dnn")) return CUDNN_STATUS_INTERNAL_ERROR;
-    *out = &all[n++ % 64];
+    cudnnHandle_t handle = calloc(1, sizeof *handle);
+    standin_lock();
+    handle->next = handles;
+    handles = handle;
+    standin_unlock();
+    *out = handle;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+SHOWN cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+    if (handle->stream) standin_count(STANDIN_HANDLES, -1);
+    standin_lock();
+    cudnnHandle_t *at = &handles;
+    while (*at != handle) at = &(*at)->next;
+    *at = handle->next;
+    standin_unlock();
+    free(handle);
     return CUDNN_STATUS_SUCCESS;
 }
 
 SHOWN cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+    if (!handle->stream && stream) standin_count(STANDIN_HANDLES, 1);
+    if (handle->stream && !pthread_equal(handle->owner, pthread_self()))
+        standin_broken("two threads set the stream of a handle of cuDNN");
     handle->stream = stream;
     handle->owner = pthread_self();
     return CUDNN_STATUS_SUCCESS;
@@ -268,43 +287,37 @@ static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolut
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* Each names its arguments and their descriptors in an order of its own. */
+#define CONVOLVE(computes)                                                                                             \
+    convolution c = convolution_of(x, filter, how, y);                                                                 \
+    c.first = first;                                                                                                   \
+    c.second = second;                                                                                                 \
+    c.out = to;                                                                                                        \
+    c.workspace = workspace;                                                                                           \
+    return push(handle, __func__, &c, (int)algorithm, nbytes, alpha, beta, computes)
+
 SHOWN cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t x,
-                                            const void *from_x, const cudnnFilterDescriptor_t filter,
-                                            const void *from_filter, const cudnnConvolutionDescriptor_t how,
-                                            cudnnConvolutionFwdAlgo_t algorithm, void *workspace, size_t nbytes,
-                                            const void *beta, const cudnnTensorDescriptor_t y, void *to) {
-    convolution c = convolution_of(x, filter, how, y);
-    c.first = from_x;
-    c.second = from_filter;
-    c.out = to;
-    c.workspace = workspace;
-    return push(handle, "cudnnConvolutionForward", &c, (int)algorithm, nbytes, alpha, beta, compute_y);
+                                            const void *first, const cudnnFilterDescriptor_t filter, const void *second,
+                                            const cudnnConvolutionDescriptor_t how, cudnnConvolutionFwdAlgo_t algorithm,
+                                            void *workspace, size_t nbytes, const void *beta,
+                                            const cudnnTensorDescriptor_t y, void *to) {
+    CONVOLVE(compute_y);
 }
 SHOWN cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
-                                                 const cudnnFilterDescriptor_t filter, const void *from_filter,
-                                                 const cudnnTensorDescriptor_t y, const void *from_y,
+                                                 const cudnnFilterDescriptor_t filter, const void *first,
+                                                 const cudnnTensorDescriptor_t y, const void *second,
                                                  const cudnnConvolutionDescriptor_t how,
                                                  cudnnConvolutionBwdDataAlgo_t algorithm, void *workspace,
                                                  size_t nbytes, const void *beta, const cudnnTensorDescriptor_t x,
                                                  void *to) {
-    convolution c = convolution_of(x, filter, how, y);
-    c.first = from_filter;
-    c.second = from_y;
-    c.out = to;
-    c.workspace = workspace;
-    return push(handle, "cudnnConvolutionBackwardData", &c, (int)algorithm, nbytes, alpha, beta, compute_x);
+    CONVOLVE(compute_x);
 }
 SHOWN cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void *alpha,
-                                                   const cudnnTensorDescriptor_t x, const void *from_x,
-                                                   const cudnnTensorDescriptor_t y, const void *from_y,
+                                                   const cudnnTensorDescriptor_t x, const void *first,
+                                                   const cudnnTensorDescriptor_t y, const void *second,
                                                    const cudnnConvolutionDescriptor_t how,
                                                    cudnnConvolutionBwdFilterAlgo_t algorithm, void *workspace,
                                                    size_t nbytes, const void *beta,
                                                    const cudnnFilterDescriptor_t filter, void *to) {
-    convolution c = convolution_of(x, filter, how, y);
-    c.first = from_x;
-    c.second = from_y;
-    c.out = to;
-    c.workspace = workspace;
-    return push(handle, "cudnnConvolutionBackwardFilter", &c, (int)algorithm, nbytes, alpha, beta, compute_filter);
+    CONVOLVE(compute_filter);
 }

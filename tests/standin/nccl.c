@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Thread_local standin_launch *open_group; /* what the group of this thread has so far */
 static _Atomic int nalive;
@@ -76,7 +77,7 @@ static standin_comm *add_comm(standin_team *t, int rank) {
 SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static _Atomic int nids;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "id %d", ++nids);
+    snprintf(id->internal, sizeof id->internal, "id %d of %d", ++nids, (int)getpid());
     return ncclSuccess;
 }
 
@@ -86,7 +87,9 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqu
     if (fails("init")) return ncclSystemError;
     if (!config || config->blocking != 0) standin_broken("a blocking communicator");
     standin_lock();
-    *out = (ncclComm_t)(void *)add_comm(find_team(id.internal, nranks), rank);
+    standin_comm *c = add_comm(find_team(id.internal, nranks), rank);
+    standin_far_join(c->team, rank);
+    *out = (ncclComm_t)(void *)c;
     standin_unlock();
     return ncclInProgress;
 }
@@ -128,15 +131,33 @@ static void make_children(standin_team *parent) {
     for (int r = 0; r < parent->nranks; r++) parent->members[r]->is_splitting = false;
 }
 
+/* The same where members are in other processes: each finds its own when all have asked. */
+static void make_child(standin_comm *c) {
+    int rank, nranks;
+    char id[128];
+    if (!c->is_splitting || !standin_far_split(c, &rank, &nranks)) return;
+    c->is_splitting = false;
+    memset(id, 0, sizeof id);
+    snprintf(id, sizeof id, "%.60s split %d color %d", c->team->id, c->nsplits++, c->color);
+    if (c->color == NCCL_SPLIT_NOCOLOR) return;
+    standin_team *t = find_team(id, nranks);
+    c->child->team = t;
+    c->child->rank = rank;
+    t->members[rank] = c->child;
+    t->njoined++;
+    t->is_complete = true;
+}
+
 SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *out, ncclConfig_t *config) {
     standin_comm *c = standin_comm_of(of);
     check_config(config);
     standin_lock();
-    if (c->team->njoined < c->team->nranks) standin_broken("a split of a communicator that is not complete");
+    if (!standin_team_is_complete(c->team)) standin_broken("a split of a communicator that is not complete");
     if (c->is_splitting) standin_broken("a split before the one at hand is complete");
     *c = (standin_comm){.team = c->team,
                         .rank = c->rank,
                         .ncollectives = c->ncollectives,
+                        .nsplits = c->nsplits,
                         .color = color,
                         .key = key,
                         .is_splitting = true};
@@ -147,7 +168,10 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
         nalive++;
         *out = (ncclComm_t)(void *)c->child;
     }
-    if (++c->team->nsplitting == c->team->nranks) make_children(c->team);
+    if (standin_is_far())
+        standin_far_ask_split(c);
+    else if (++c->team->nsplitting == c->team->nranks)
+        make_children(c->team);
     standin_unlock();
     return ncclInProgress;
 }
@@ -159,7 +183,8 @@ SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_lock();
     standin_launch *held = c->nsettles <= 1 ? c->held : NULL;
     if (held) c->held = NULL;
-    bool is_complete = c->team && c->team->njoined == c->team->nranks && !c->is_splitting && c->nsettles == 0;
+    if (standin_is_far()) make_child(c);
+    bool is_complete = c->team && standin_team_is_complete(c->team) && !c->is_splitting && c->nsettles == 0;
     if (c->nsettles) c->nsettles--;
     *out = c->failure ? c->failure : is_complete ? ncclSuccess : ncclInProgress;
     standin_unlock();
@@ -216,7 +241,7 @@ static standin_meeting *join(standin_comm *comm, const standin_call *c) {
                                .number = c->number,
                                .from = c->from,
                                .to = c->to,
-                               .nexpected = c->is_pair ? 2 : t->nranks,
+                               .nexpected = standin_far_expected(t, c),
                                .next = t->meetings};
         t->meetings = m;
     }
@@ -234,9 +259,10 @@ static bool can_go(standin_item *item) {
     for (standin_call *c = l->calls; c; c = c->next) {
         standin_meeting *m = c->meeting;
         if (!c->has_arrived) m->narrived++;
+        if (!c->has_arrived) standin_far_bring(l->comm->team, m, l->comm->rank, c);
         if (!c->has_arrived && standin_item_ns(item) > m->begin_ns) m->begin_ns = standin_item_ns(item);
         c->has_arrived = true;
-        all = all && (m->is_done || m->narrived == m->nexpected);
+        all = all && (m->is_done || (m->narrived == m->nexpected && standin_far_is_there(l->comm->team, m)));
     }
     return all;
 }
@@ -276,7 +302,7 @@ static void run(standin_item *item) {
         standin_touch_call(item, t, l->comm->rank, c);
         if (c->meeting->begin_ns > item->start_ns) item->start_ns = c->meeting->begin_ns;
         item->cost_ns += cost_of(t, c);
-        if (!c->meeting->is_done) standin_move(t, c->meeting);
+        if (!c->meeting->is_done) standin_far_move(t, c->meeting);
         c->meeting->is_done = true;
     }
     standin_lock();

@@ -48,7 +48,7 @@ typedef struct standin_meeting {
 typedef struct standin_comm {
     struct standin_team *team; /* NULL: of a split that is not complete */
     int rank;
-    int color, key; /* of the split at hand */
+    int color, key, nsplits; /* of the split at hand; how many there were */
     struct standin_comm *child;
     bool is_splitting, has_ended;
     ncclResult_t failure;
@@ -64,7 +64,8 @@ typedef struct standin_comm {
 /* A communicator as all members see it. */
 typedef struct standin_team {
     char id[128];
-    int nranks, njoined, nsplits, nsplitting;
+    int nranks, njoined, nsplits, nsplitting; /* njoined: in this process */
+    bool is_complete;                         /* with members of other processes */
     standin_comm *members[STANDIN_MOST_RANKS];
     standin_meeting *meetings;
     struct standin_team *next;
@@ -91,5 +92,20 @@ void standin_move(const standin_team *t, const standin_meeting *m);
 /* What a member's call of a collective touches of its memory. */
 void standin_touch_call(const standin_item *item, const standin_team *t, int rank, const standin_call *c);
 const char *standin_op_name(standin_op op);
+
+/* --- nccl_far.c: members in other processes; without WEFT_STANDIN_SHARED there are none. With the lock. --- */
+bool standin_is_far(void);
+void standin_far_join(const standin_team *t, int rank);
+bool standin_team_is_complete(standin_team *t);
+/* A member asks for a split, and then whether all have: its rank among those of its color, and how many they are. */
+void standin_far_ask_split(const standin_comm *c);
+bool standin_far_split(const standin_comm *c, int *out_rank, int *out_nranks);
+/* How many members of this process take part in a call's meeting. */
+int standin_far_expected(const standin_team *t, const standin_call *c);
+/* What a member of this process brings to a meeting; whether the others of other processes have done so. */
+void standin_far_bring(const standin_team *t, const standin_meeting *m, int rank, const standin_call *c);
+bool standin_far_is_there(const standin_team *t, const standin_meeting *m);
+/* standin_move, with their data; without the lock. */
+void standin_far_move(const standin_team *t, standin_meeting *m);
 
 #endif

@@ -110,6 +110,7 @@ typedef enum standin_kind {
     STANDIN_GRAPHS,
     STANDIN_EXECS,
     STANDIN_DESCRIPTORS,
+    STANDIN_HANDLES,
     STANDIN_KINDS
 } standin_kind;
 SHOWN void standin_count(standin_kind kind, int change);

@@ -97,8 +97,10 @@ static weft_status launch_conv_grad(const cuda_launch *l) {
     return dx ? dnn_launch(l, c->state, DNN_X, filter, dy, dx->data) : NULL;
 }
 
-const cuda_op cuda_conv2d = {.prepare = prepare_conv, .launch = launch_conv, .discard = discard};
-const cuda_op cuda_conv2d_grad = {.prepare = prepare_conv_grad, .launch = launch_conv_grad, .discard = discard};
+const cuda_op cuda_conv2d = {
+    .prepare = prepare_conv, .launch = launch_conv, .open = dnn_open, .close = dnn_close, .discard = discard};
+const cuda_op cuda_conv2d_grad = {
+    .prepare = prepare_conv_grad, .launch = launch_conv_grad, .open = dnn_open, .close = dnn_close, .discard = discard};
 
 /* --- transposed ones ---------------------------------------------------------------------------------------------- */
 
@@ -130,6 +132,13 @@ static weft_status launch_transposed_grad(const cuda_launch *l) {
     return dx ? dnn_launch(l, c->state, DNN_Y, dy, filter, dx->data) : NULL;
 }
 
-const cuda_op cuda_conv2d_transpose = {.prepare = prepare_transposed, .launch = launch_transposed, .discard = discard};
-const cuda_op cuda_conv2d_transpose_grad = {
-    .prepare = prepare_transposed_grad, .launch = launch_transposed_grad, .discard = discard};
+const cuda_op cuda_conv2d_transpose = {.prepare = prepare_transposed,
+                                       .launch = launch_transposed,
+                                       .open = dnn_open,
+                                       .close = dnn_close,
+                                       .discard = discard};
+const cuda_op cuda_conv2d_transpose_grad = {.prepare = prepare_transposed_grad,
+                                            .launch = launch_transposed_grad,
+                                            .open = dnn_open,
+                                            .close = dnn_close,
+                                            .discard = discard};

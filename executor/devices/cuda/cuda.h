@@ -98,6 +98,8 @@ typedef struct cuda_rank {
     cudaEvent_t forked;
     bool draws;                          /* some kernel draws random numbers */
     unsigned long long *step, *own_step; /* pinned, and the device's: the number of the step */
+    void *handle;                        /* of launch.h's cuda_op.open; NULL: no op needs one */
+    void (*close_handle)(void *handle);
     pthread_t issuer;
     bool has_issuer;
 } cuda_rank;

@@ -1,4 +1,5 @@
-/* dnn.c: a handle of cuDNN has one stream, and its calls are one thread's at a time: ranks that share a GPU take turns.
+/* dnn.c: a handle of cuDNN has one stream, and its calls are one thread's at a time: each rank launches by its own, and
+ * a GPU has one more to ask for algorithms, for which ranks take turns.
  *
  * Algorithms are those that cuDNN proposes for a shape, without trying them out: the first that adds up in a fixed
  * order and needs not too much memory. Factors are not rounded (TF32). */
@@ -142,12 +143,23 @@ static weft_status choose(cudnnHandle_t handle, dnn_conv *c, dnn_result result) 
 }
 
 weft_status dnn_choose(dnn_conv *c, dnn_result result) {
-    cudnnHandle_t handle;
+    cudnnHandle_t handle = NULL;
     pthread_mutex_lock(&handles_lock);
     weft_status status = find_handle(&handle);
     if (!status) status = choose(handle, c, result);
     pthread_mutex_unlock(&handles_lock);
     return status;
+}
+
+weft_status dnn_open(void **out_handle) {
+    cudnnHandle_t handle;
+    DNN_TRY(Create, &handle);
+    *out_handle = handle;
+    return NULL;
+}
+
+void dnn_close(void *handle) {
+    dnn.Destroy(handle);
 }
 
 void dnn_discard(dnn_conv *c) {
@@ -160,14 +172,13 @@ void dnn_discard(dnn_conv *c) {
 
 /* --- launching ---------------------------------------------------------------------------------------------------- */
 
-static weft_status launch(const cuda_launch *l, const dnn_conv *c, dnn_result result, const void *first,
-                          const void *second, void *out) {
+weft_status dnn_launch(const cuda_launch *l, const dnn_conv *c, dnn_result result, const void *first,
+                       const void *second, void *out) {
     static const float one = 1, zero = 0;
-    cudnnHandle_t handle;
+    cudnnHandle_t handle = l->handle;
     size_t nbytes = c->workspace_nbytes[result];
     void *workspace = nbytes ? l->call->workspace : NULL;
     int algorithm = c->algorithms[result];
-    TRY(find_handle(&handle));
     DNN_TRY(SetStream, handle, l->stream);
     switch (result) {
     case DNN_Y:
@@ -183,12 +194,4 @@ static weft_status launch(const cuda_launch *l, const dnn_conv *c, dnn_result re
                 (cudnnConvolutionBwdFilterAlgo_t)algorithm, workspace, nbytes, &zero, c->filter, out);
         return NULL;
     }
-}
-
-weft_status dnn_launch(const cuda_launch *l, const dnn_conv *c, dnn_result result, const void *first,
-                       const void *second, void *out) {
-    pthread_mutex_lock(&handles_lock);
-    weft_status status = launch(l, c, result, first, second, out);
-    pthread_mutex_unlock(&handles_lock);
-    return status;
 }

@@ -36,4 +36,8 @@ WEFT_MUST_USE weft_status dnn_launch(const cuda_launch *l, const dnn_conv *c, dn
                                      const void *second, void *out);
 void dnn_discard(dnn_conv *c);
 
+/* What launches need, on the GPU that is current: of one thread at a time (cuda_op.open). */
+WEFT_MUST_USE weft_status dnn_open(void **out_handle);
+void dnn_close(void *handle);
+
 #endif

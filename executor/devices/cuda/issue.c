@@ -94,7 +94,7 @@ static weft_status issue_work(cuda_command *c) {
     if (c->is_enqueued) return issue_rounds(c);
     if (!c->op) return cuda_host_issue(c, NULL);
     const cuda_device *d = cuda_device_of(c->lane->rank->run->head.device);
-    cuda_launch l = {d, &c->on_device, c->lane->stream, c->lane->rank->own_step};
+    cuda_launch l = {d, &c->on_device, c->lane->stream, c->lane->rank->own_step, c->lane->rank->handle};
     if (c->group) return cuda_group_launch(&l, c->group);
     if (c->is_away) return NULL;
     if (c->product) {

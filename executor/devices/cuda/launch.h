@@ -11,6 +11,7 @@ typedef struct cuda_launch {
     const kernel_call *call;
     cudaStream_t stream;
     const unsigned long long *step; /* where the GPU has the number of the step; for ops that draw */
+    void *handle;                   /* of the rank, by cuda_op.open */
 } cuda_launch;
 
 /* An optimizer's op, of which neighbours may be one launch (group.h). */
@@ -29,6 +30,10 @@ typedef struct cuda_op {
     /* Allocates nothing, waits for nothing. What it launches is launched again each step, so that only memory may
      * differ between steps. */
     weft_status (*launch)(const cuda_launch *l);
+    /* A library's handle, of which a rank makes one for all such ops: it is one thread's at a time. NULL: none is
+     * needed. */
+    weft_status (*open)(void **out_handle);
+    void (*close)(void *handle);
     /* What the state has beside memory of the arena; also after a prepare that refused. NULL: nothing. */
     void (*discard)(void *state);
     const cuda_updates *updates; /* NULL: it is launched by itself */

@@ -59,6 +59,12 @@ static weft_status prepare_op(const cuda_run *run, const cuda_op *op, cuda_comma
     return NULL;
 }
 
+static weft_status open_handle(cuda_rank *r, const cuda_op *op) {
+    if (!op->open || r->handle) return NULL;
+    r->close_handle = op->close;
+    return op->open(&r->handle);
+}
+
 /* Which kernel runs: the GPU's, if it takes the op. */
 static weft_status choose(const cuda_run *run, const rank_state *rank, cuda_command *c) {
     arena *a = &run->head.executor->arena;
@@ -68,6 +74,7 @@ static weft_status choose(const cuda_run *run, const rank_state *rank, cuda_comm
     c->why_host = cuda_no_kernel;
     if (op) {
         weft_status status = prepare_op(run, op, c);
+        if (!status) status = open_handle(c->lane->rank, op);
         if (!status) {
             c->op = op;
             c->why_host = NULL;
@@ -215,6 +222,7 @@ void cuda_discard_rank(cuda_rank *r) {
     cuda.SetDevice(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
     cuda_graph_discard(r);
     for (int k = 0; k < r->state->plan->nstreams; k++) discard_lane(r, &r->lanes[k]);
+    if (r->handle) r->close_handle(r->handle);
     if (r->step) cuda.FreeHost(r->step);
     if (r->own_step) cuda.Free(r->own_step);
     if (r->guard_bytes) cuda.FreeHost(r->guard_bytes);
