@@ -1,7 +1,7 @@
 #!/bin/sh
 # Planned buckets of five models on two ranks over three links, without and with factors for what slows one another down: the step, the
 # bound that the certificate's checker proves, the gap, and what it comes from. A model's figures: no machine is measured.
-# usage: bench/gaps.sh [COMPUTE COLLECTIVE]     the factors, default 1.2 and 1.9, as calibrated on two cores
+# usage: bench/gaps.sh [COMPUTE COLLECTIVE]     the factors, default 1.2 and 1.9, as of two busy cores
 . tests/support/shell.sh
 echo '| model | link | factors | reduces | step ms | bound ms | gap | since |'
 echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
@@ -9,7 +9,7 @@ for model in mlp lenet gpt_tiny gpt_mini resnet18; do
     "$weft" opt -q "$fixtures/peers/$model/serial.pdmodel" --passes 'data_parallel: {ranks: 2}, prune_grad_scale, overlap_comm' -o "$folder/dp.pdmodel" || exit 1
     for link in '1.18e+8 5.0e-5 1 Gbit/s' '1.18e+9 2.0e-5 10 Gbit/s' '1.18e+10 5.0e-6 100 Gbit/s'; do
         for factors in '1 1' "${1:-1.2} ${2:-1.9}"; do
-            # shellcheck disable=SC2086
+            # shellcheck disable=SC2046,SC2086
             printf '{flops_per_second: 1.0e+11, bytes_per_second: 2.0e+10, compute_beside_collective: %s, collective_beside_compute: %s,
                 links: [{bytes_per_second: %s, seconds_per_message: %s}]}' $factors $(echo "$link" | cut -d ' ' -f 1,2) >"$folder/cluster.yaml"
             "$weft" opt "$folder/dp.pdmodel" --passes "plan_buckets: {cluster: \"$folder/cluster.yaml\"}, insert_dependencies" -o "$folder/out.pdmodel" \

@@ -4,7 +4,7 @@
 # usage: bench/predicted_network.sh [OPTION... MODEL...]     those of predicted.py
 . tests/support/shell.sh
 . tests/support/two_hosts.sh
-link_burst=64kb
+: "${link_burst:=64kb}"
 two_hosts_up || { echo 'predicted_network.sh: needs root, iproute2 and util-linux'; exit 1; }
 WEFT=$(cd "$(dirname "$weft")" && pwd)/weft
 export WEFT

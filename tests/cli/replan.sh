@@ -23,8 +23,9 @@ if "$weft" info | grep -q '^MPI *yes' && command -v mpirun >/dev/null; then
     cmp -s "$folder/plain" "$folder/out" && cmp -s "$folder/plain.npz" "$folder/processes.npz"; ok $? 'and go on with the same bits'
     says 0 'replanned behind step 2: ' 'processes are measured between their steps' run --launch --replan 3
     cmp -s "$folder/plain" "$folder/out"; ok $? 'which changes no bit'
+    says 1 'slow.yam: cannot open' 'processes end together where one file is not there' run --launch --replan "3:$folder/slow.yam"
 else
-    skipped=2
+    skipped=3
 fi
 says 2 'expected N or N:CLUSTER' 'a malformed number' run --replan 1
 says 2 'expected one program for all ranks' 'two programs' "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --replan 3
