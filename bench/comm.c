@@ -1,7 +1,7 @@
 /* comm.c: what an all_reduce takes, between threads of this process or, started by mpirun, between processes.
  * usage: comm [RANKS]              a line a size: bytes, microseconds (best of several rounds), GB/s
  *        comm RANKS beside MS      16 MiB beside so many ms of computing: ms until both are done (best of several
- * rounds) */
+ * rounds), and how much of the shorter one the other hides */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +80,10 @@ static void *measure_beside(void *arg) {
         double ms = (double)(wait_clock_ns() - start) * 1e-6, *of = computes ? &best : &alone;
         if (ms < *of) *of = ms;
     }
-    if (m->speaks) printf("16 MiB: %.1f ms; beside %.0f ms of computing: %.1f ms\n", alone, beside_ms, best);
+    double hidden = (alone + beside_ms - best) / (alone < beside_ms ? alone : beside_ms);
+    if (m->speaks)
+        printf("Weft, 16 MiB: %.1f ms; beside %.0f ms of computing: %.1f ms, %.0f%% hidden\n", alone, beside_ms, best,
+               100 * hidden);
     free(x);
     return NULL;
 }

@@ -3,12 +3,15 @@
 usage: data_parallel.py [--rounds R] [--seconds S] [--ranks N] [MODEL...]     default mlp gpt_tiny gpt_mini
 
   weft           the serial program through configs/data_parallel.yaml; ranks are threads of one process
+  weft-processes the same, a process a rank, under mpirun
   paddle-2.6.2   the same program, a process a rank, over Gloo
   ...-plain      after data_parallel alone: a reduce for each gradient, as Paddle's own partition has it
   torch-ddp      the same model in DistributedDataParallel, a process a rank, over Gloo
 """
 import argparse
 import os
+import re
+import shutil
 import statistics
 import sys
 
@@ -36,12 +39,23 @@ def torch_team(model, nranks):
     return common.Team('torch-ddp', workers)
 
 
+def weft_processes(program, model, nranks):
+    env = dict(os.environ, WEFT_PLUGIN_PATH=common.RELEASE, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
+    argv = ['mpirun', '--oversubscribe', '--bind-to', 'none', '--mca', 'mpi_yield_when_idle', '1', '-n', str(nranks)]
+    return common.Worker('weft-processes', [*argv, common.STEPS, program, model.params, model.file('feed.npz'), model.loss, '1',
+                                            str(nranks)], env)
+
+
 def start(model, nranks):
     os.makedirs(common.RESULTS, exist_ok=True)
     feed = model.file('feed.npz')
     program = written_by_weft(model, 'dp', common.config('data_parallel.yaml'), nranks)
     plain = written_by_weft(model, 'dp_plain', 'data_parallel', nranks)
     runners = [common.Worker('weft', [common.STEPS, program, model.params, feed, model.loss, '1', str(nranks)])]
+    if shutil.which('mpirun') and re.search('^MPI *yes', common.weft('info'), re.M):
+        runners.append(weft_processes(program, model, nranks))
+    else:
+        print('weft-processes: weft info says no MPI; left out', file=sys.stderr)
     spec = {'params': model.params, 'feed': feed, 'loss': model.loss}
     if common.python(PADDLE):
         runners.append(client.paddle_team(PADDLE, [program] * nranks, spec))

@@ -99,7 +99,7 @@ def measure(model, threads, args):
 
 def show(result):
     peers = result['peers']
-    others = {name: p for name, p in peers.items() if name != 'weft'}
+    others = {name: p for name, p in peers.items() if not name.startswith('weft')}
     best = min(others.values(), key=lambda p: p['median_ms'])['median_ms'] if others else None
     least = min(others.values(), key=lambda p: p['min_ms'])['min_ms'] if others else None
     print(f'\n{result["model"]}, {result["threads"]} thread{"s" if result["threads"] > 1 else ""} ({result["machine"]})')
