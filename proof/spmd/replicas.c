@@ -8,57 +8,11 @@
  *
  * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
  * says enough, and the program is not looked at. */
-#include <stdio.h>
-
+#include "proof/spmd/replicas.h"
 #include "plan/plan.h"
 #include "program/grow.h"
-#include "proof/checks/checks.h"
-#include "proof/schedule/bind.h"
-#include "proof/spmd/axes.h"
 
-enum { MAX_DEPTH = 16, UNKNOWN = 0, AT_START = 1, WRITTEN = 2 };
-#define INNER (UINT32_C(1) << 31) /* beyond any event */
-
-/* What is known of a var. */
-typedef struct var_state {
-    axes differs;    /* where it is known: written, or looked at */
-    uint32_t known;  /* UNKNOWN, AT_START, or WRITTEN and by whom: flow->at */
-    uint32_t shared; /* into flow->shared, plus one; 0: a value of its own, in one piece */
-} var_state;
-
-/* A var that shows the value of another, or is made of others. */
-typedef struct sharing {
-    const uint32_t *parts;       /* ids of the members of a fused buffer */
-    uint32_t nparts;             /* 0: it is none */
-    uint32_t own_begin, own_end; /* members that the rank made itself, where others made the rest: */
-    axes joined;                 /* along these, all members together are one value */
-    uint32_t alias_of;           /* id of the var whose value it shows, plus one; 0: its own */
-} sharing;
-
-/* An op of a block that another op runs. */
-typedef struct inner_op {
-    const weft_op *op;
-    uint32_t outer; /* index of that other op */
-} inner_op;
-
-typedef struct flow {
-    const weft_program *program;
-    const proof_schedule *schedule;
-    weft_findings *findings;
-    arena *arena;
-    int64_t rank, nranks;
-    axis_grid grid;
-    var_state *vars; /* by var id */
-    sharing *shared;
-    size_t nshared, shared_capacity;
-    inner_op *inner;
-    size_t ninner, inner_capacity;
-    uint32_t at;    /* the op at hand: its event, or INNER and its number */
-    bool *entered;  /* by block */
-    bool *reported; /* by var id */
-    axes guard;
-    proof_schedule *places; /* one event, to name ops with */
-} flow;
+enum { MAX_DEPTH = 16 };
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
@@ -77,7 +31,7 @@ static weft_status share(flow *f, uint32_t id, sharing **out) {
     return NULL;
 }
 
-static uint32_t shown_by(const flow *f, uint32_t id) {
+uint32_t replicas_shown_by(const flow *f, uint32_t id) {
     for (const sharing *s = sharing_of(f, id); s && s->alias_of; s = sharing_of(f, id)) id = s->alias_of - 1;
     return id;
 }
@@ -118,7 +72,7 @@ static axes get_alone(flow *f, uint32_t id) {
 
 static axes get(flow *f, uint32_t id) {
     if (!f->vars[id].shared) return get_alone(f, id);
-    id = shown_by(f, id);
+    id = replicas_shown_by(f, id);
     const sharing *of = parts_of(f, id);
     axes found = of && f->vars[id].known == UNKNOWN ? 0 : get_alone(f, id); /* what its members are written to */
     for (uint32_t i = 0; of && i < of->nparts; i++) {
@@ -134,7 +88,7 @@ static void put_alone(flow *f, uint32_t id, axes differs) {
 }
 
 static void put(flow *f, uint32_t id, axes differs) {
-    id = shown_by(f, id);
+    id = replicas_shown_by(f, id);
     const sharing *of = parts_of(f, id);
     put_alone(f, id, of ? 0 : differs);
     for (uint32_t i = 0; of && i < of->nparts; i++) put_alone(f, of->parts[i], differs);
@@ -255,7 +209,7 @@ static weft_status share_views(flow *f, weft_op *op) {
         const slot *out = op_find_slot(op, true, schema->outputs[k].name);
         const slot *in = op_find_slot(op, false, schema->inputs[schema->outputs[k].view_of].name);
         for (uint32_t i = 0; out && in && i < out->nargs && i < in->nargs; i++) {
-            uint32_t shown = shown_by(f, slot_args(op, in)[i].var_id);
+            uint32_t shown = replicas_shown_by(f, slot_args(op, in)[i].var_id);
             sharing *s;
             if (shown == slot_args(op, out)[i].var_id) continue;
             TRY(share(f, slot_args(op, out)[i].var_id, &s));
@@ -265,68 +219,7 @@ static weft_status share_views(flow *f, weft_op *op) {
     return NULL;
 }
 
-/* --- findings ----------------------------------------------------------------------------------------------------- */
-
-static weft_status add_op(flow *f, weft_finding *found, const weft_op *op, uint32_t index, const char *role) {
-    f->places->events[0].op = op;
-    f->places->events[0].op_index = index;
-    TRY(finding_op(f->findings, found, f->places, 0, f->rank, role));
-    ((weft_finding_op *)found->ops)[found->nops - 1].stream = "";
-    return NULL;
-}
-
-/* The op that wrote a value last, or NULL. */
-static const weft_op *writer_of(const flow *f, const var_state *v, uint32_t *out_index) {
-    if (v->known < WRITTEN) return NULL;
-    uint32_t by = v->known - WRITTEN;
-    *out_index = by & INNER ? f->inner[by & ~INNER].outer : f->schedule->events[by].op_index;
-    return by & INNER ? f->inner[by & ~INNER].op : f->schedule->events[by].op;
-}
-
-static weft_status report(flow *f, const weft_op *op, uint32_t index, const weft_var *v, const weft_var *state,
-                          axes differ) {
-    weft_finding *found;
-    char of_axes[256], message[256], maker[256] = "";
-    uint32_t written_at = 0;
-    const weft_op *writer = writer_of(f, &f->vars[shown_by(f, v->id)], &written_at);
-    if (!f->reported && !(f->reported = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1)))
-        return base_out_of_memory();
-    if (f->reported[v->id]) return NULL;
-    f->reported[v->id] = true;
-    TRY(finding_add(f->findings, WEFT_VERDICT_MISSING_REDUCE, &found));
-    if (!found) return NULL;
-    TRY(add_op(f, found, op, index, "reads"));
-    TRY(finding_says(f->findings, &found->value, "%s", v->name->bytes));
-    TRY(finding_says(f->findings, &found->state, "%s", state->name->bytes));
-    finding_op_text(&found->ops[0], message, sizeof message);
-    if (writer) {
-        TRY(add_op(f, found, writer, written_at, "writes"));
-        char text_[256];
-        snprintf(maker, sizeof maker, ", written last by %s,", finding_op_text(&found->ops[1], text_, sizeof text_));
-    }
-    TRY(finding_says(
-        f->findings, &found->message,
-        "%s updates \"%s\", which must be equal on all ranks, from \"%s\"%s which differs over %s: no collective "
-        "joins it on the way",
-        message, found->state, found->value, maker, axes_text(&f->grid, differ, of_axes, sizeof of_axes)));
-    return finding_says(f->findings, &found->remedy, "a reduce of \"%s\" over %s before %s #%u", found->value, of_axes,
-                        op->type->bytes, index);
-}
-
-static weft_status report_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
-    weft_finding *found;
-    char of_axes[256], message[256];
-    TRY(finding_add(f->findings, WEFT_VERDICT_DEADLOCK, &found));
-    if (!found) return NULL;
-    found->ring = op_ring(op);
-    TRY(add_op(f, found, op, index, "communicates"));
-    return finding_says(
-        f->findings, &found->message,
-        "%s communicates on ring %lld under a condition that differs over %s: some of its ranks may run it "
-        "and others not",
-        finding_op_text(&found->ops[0], message, sizeof message), (long long)found->ring,
-        axes_text(&f->grid, differ, of_axes, sizeof of_axes));
-}
+/* --- checks ------------------------------------------------------------------------------------------------------- */
 
 /* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
 static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
@@ -342,11 +235,12 @@ static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
             axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
             if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
-            if (differ) TRY(report(f, op, index, slot_var(op, s, i), state ? state : slot_var(op, s, i), differ));
+            if (differ)
+                TRY(replicas_report(f, op, index, slot_var(op, s, i), state ? state : slot_var(op, s, i), differ));
         }
     }
     axes differ = f->guard & ~may;
-    return differ && param ? report(f, op, index, param, param, differ) : NULL;
+    return differ && param ? replicas_report(f, op, index, param, param, differ) : NULL;
 }
 
 /* A parameter that is trained. Statistics of batch norm are parameters too, but no gradient flows into them. */
@@ -369,7 +263,7 @@ static weft_status check_writes(flow *f, const weft_op *op, uint32_t index) {
         const weft_var *v = use_var(op->program, u);
         if (!is_trained(v)) continue;
         axes differ = get(f, v->id) & ~axes_of_shards(&f->grid, v->dist);
-        if (differ) TRY(report(f, op, index, source_of(f, op, differ, v), v, differ));
+        if (differ) TRY(replicas_report(f, op, index, source_of(f, op, differ, v), v, differ));
     }
     return NULL;
 }
@@ -408,7 +302,7 @@ static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     TRY(share_views(f, op));
     if (aliases || op_has_effect(op, OP_NO_BYTES)) return NULL;
     if (f->guard && op_communicates(op) && f->guard & axes_of_ring(&f->grid, op_ring(op)))
-        TRY(report_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
+        TRY(replicas_report_guarded(f, op, index, f->guard & axes_of_ring(&f->grid, op_ring(op))));
     TRY(check_update(f, op, index));
     if (op_has_effect(op, OP_OPTIMIZER)) return NULL; /* reported already: what follows is not reported again */
     const sharing *of = works_in_parts(f, op);

@@ -1,6 +1,7 @@
 /* Recorded serial programs of some 60 op types, forward, backward and update, with random placements of a few of their
  * vars on random meshes: the programs of all ranks must be safe and leave what the serial program leaves. 200 of them;
- * 5,000 with WEFT_LONG_TESTS; one by its number as the argument. Few may be left unproved: how many is printed. */
+ * 5,000 with WEFT_LONG_TESTS; `spmd_random FIRST COUNT` takes these, and tells what is left unproved, and why. Few may
+ * be: how many is printed. */
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ typedef struct recorded {
 } recorded;
 
 static weft_context *context;
+static bool is_told;
 
 static char *read_all(const char *path, size_t *out_nbytes) {
     FILE *f = fopen(path, "rb");
@@ -183,12 +185,22 @@ static bool is_safe(const weft_program *const *programs, size_t n) {
     return safe;
 }
 
-static bool is_proved(const recorded *c, const weft_program *const *programs, size_t n) {
+static void tell_unproved(const weft_equivalence *e, int number, const char *annotated) {
+    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
+        weft_grade grade;
+        const char *why, *var = weft_equivalence_finding(e, i, &grade, &why);
+        if (grade == WEFT_NOT_PROVED) printf("%d: %s: %s: %s\n", number, annotated, var, why);
+    }
+}
+
+static bool is_proved(const recorded *c, const weft_program *const *programs, size_t n, int number,
+                      const char *annotated) {
     weft_equivalence *e = NULL;
     weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .fetches = (const char *const[]){c->loss},
                                   .nfetches = 1};
     must(weft_equivalent_to_serial(c->serial, programs, n, &o, &e));
     bool proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
+    if (!proved && is_told) tell_unproved(e, number, annotated);
     weft_equivalence_destroy(e);
     return proved;
 }
@@ -229,7 +241,7 @@ static int try_case(const recorded *c, int number, const weft_pass_list *list) {
     if (!status) {
         check(is_safe(programs, (size_t)n), "%d: %s: not safe: %s", number, c->dir, annotated);
         compare(c, left, number, annotated);
-        proved = is_proved(c, programs, (size_t)n);
+        proved = is_proved(c, programs, (size_t)n, number, annotated);
     }
     if (!status && number % 4 == 0) check_shared(list, placed, ranks, number);
     weft_status_free(status);
@@ -240,7 +252,9 @@ static int try_case(const recorded *c, int number, const weft_pass_list *list) {
 }
 
 int main(int argc, char **argv) {
-    int first = argc > 1 ? atoi(argv[1]) : 0, n = argc > 1 ? 1 : getenv("WEFT_LONG_TESTS") ? 5000 : 200, nproved = 0;
+    int first = argc > 1 ? atoi(argv[1]) : 0, n = getenv("WEFT_LONG_TESTS") ? 5000 : 200, nproved = 0;
+    if (argc > 1) n = argc > 2 ? atoi(argv[2]) : 1;
+    is_told = argc > 1;
     char pattern[600];
     glob_t found;
     weft_pass_list *list = NULL;
