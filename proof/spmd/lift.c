@@ -57,10 +57,8 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
     } else if (h->kind == HEAD_PART && shards) {
         TRY(lift_slice(l, id, x, out));
     } else {
-        value v = value_of(x->term);
-        TRY(term_again(l->t, id, &v, &v));
         *out = *x;
-        out->term = v.term;
+        TRY(lift_below_padding(l, id, x->term, &out->term));
     }
     if (out->state == LIFT_KNOWN) lift_name_family(l, x, 1, out);
     return NULL;
@@ -203,9 +201,12 @@ weft_status lift_rank(lifter *l, size_t rank) {
         lifted *x = &l->known[rank][i];
         if (!l->wanted[rank][i] || x->state != LIFT_PENDING) continue;
         lifted found = {.state = LIFT_PENDING, .term = TERM_NONE};
-        status = lift_term(l, rank, (uint32_t)i, &found);
+        status = lift_cut(l, rank, (uint32_t)i, &found);
+        if (!status && found.state == LIFT_PENDING) status = lift_term(l, rank, (uint32_t)i, &found);
+        if (!status && found.state == LIFT_UNKNOWN) status = lift_pad(l, rank, (uint32_t)i, &found);
         if (!status && found.state == LIFT_UNKNOWN) status = lift_move(l, rank, (uint32_t)i, &found);
         if (!status) status = lift_settle(l, (uint32_t)i, &found);
+        if (!status) status = lift_settle_full(l, rank, (uint32_t)i, &found);
         *x = found;
         if (found.state == LIFT_PENDING)
             l->pending = true;

@@ -209,6 +209,17 @@ WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted 
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
+/* lift_padded.c: parts that are filled up with zeros, so that all are as long. What a border of zeros makes of what the
+ * rank has; *out stays where that is neither such a part nor a part among zeros. */
+WEFT_MUST_USE weft_status lift_pad(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* A part that was filled up, cut; *out stays where it is none. */
+WEFT_MUST_USE weft_status lift_cut(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* A term like `id`, of one argument, over another one. Multiples and casts of what is filled up are filled up. */
+WEFT_MUST_USE weft_status lift_below_padding(lifter *l, uint32_t id, uint32_t argument, uint32_t *out);
+/* Tells a part of what is filled up that has none of the zeros as part of the value; the other way round. */
+WEFT_MUST_USE weft_status lift_settle_full(lifter *l, size_t rank, uint32_t id, lifted *x);
+WEFT_MUST_USE weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, lifted *x);
+
 /* lift_pieces.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
 WEFT_MUST_USE weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 

@@ -333,17 +333,19 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     int64_t row;
     if (x.state != LIFT_KNOWN || ndim > WEFT_MAX_RANK || !same_rows(ndim, dims, nwhole, whole, &row, &d)) return NULL;
     if (lift_is_sharded_at(l, &x, (int)d) || h->ints[1] != lift_product(row, dims[d]) || dims[d] <= 0) return NULL;
+    if (h->ints[0] % row) return NULL;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (ndim != nwhole && is_sharded(x.placed[i])) return NULL;
     uint32_t replicated = lift_axes_with(l, &x, REPLICATED);
     for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
-        int64_t at = lift_part(l, rank, axes);
-        if ((axes & replicated) != axes || lift_product(dims[d], lift_extent(l, axes)) != whole[d + nwhole - ndim])
+        axis_placement placed;
+        if ((axes & replicated) != axes ||
+            !is_part_along(l, rank, axes, whole[d + nwhole - ndim], h->ints[0] / row, dims[d], (int)d, &placed))
             continue;
-        if (h->ints[0] != lift_product(at, h->ints[1]) || !is_own_slice(l, rank, id, axes, part, &x)) continue;
+        if (!is_own_slice(l, rank, id, axes, part, &x)) continue;
         lifted made = x;
         for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) made.placed[i] = sharded((int)d);
+            if (axes >> i & 1) made.placed[i] = placed;
         if (ndim != nwhole) TRY(under_extents(l, ndim, dims, &made));
         lift_name_family(l, &x, 1, &made);
         *out = made;

@@ -182,8 +182,10 @@ static weft_status lift_single(lifter *l, size_t rank, uint32_t id, const weft_o
     if (!cuts && !l->record[rank][id]) return NULL;
     if (gathers && (c->form == COLLECTIVE_WHOLE || c->form == COLLECTIVE_EACH))
         return lift_gather(l, rank, id, op, &x, out);
-    if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0)
-        return move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out);
+    if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0) {
+        TRY(move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out));
+        return out->state == LIFT_UNKNOWN ? lift_pieces(l, rank, id, op, out) : NULL;
+    }
     if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM) {
         TRY(move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out));
         return out->state == LIFT_UNKNOWN ? move_views(l, rank, id, op, false, &x, out) : NULL;

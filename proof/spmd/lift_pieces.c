@@ -11,6 +11,9 @@ typedef struct exchange {
     const ring *ring;
     size_t self;
     uint32_t id, axes;
+    size_t dim; /* along which pieces are taken and put together */
+    bool fills; /* full parts count as parts of what is filled up */
+    weft_status *failure;
 } exchange;
 
 /* Some rows, as a view. */
@@ -51,11 +54,13 @@ static bool join_own(const exchange *u, size_t rank, const view_joint *j, lifted
 
 /* What this rank has as `id`, or what it moves to get it where that is no part of one value. */
 static bool view_of_own(const exchange *u, size_t rank, uint32_t id, lifted *held, view *v, lifted *out) {
-    const lifter *l = u->l;
+    lifter *l = u->l;
     size_t ndim;
-    const int64_t *dims = term_dims(l->t, id, &ndim);
+    bool are_full;
     *held = l->known[rank][id];
     if (held->state == LIFT_PENDING) return *out = *held, false;
+    if (u->fills && (*u->failure = lift_full_parts(l, rank, id, &are_full, held))) return false;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
     if (held->state == LIFT_KNOWN)
         return dims && lift_view_of_part(l, held, rank, ndim, dims, v) && lift_of_member(l, u->axes, rank, held, v);
     view_joint j;
@@ -71,25 +76,25 @@ static bool find_piece(const exchange *u, size_t from, size_t to, rows *piece, l
     const collective *c = lift_members_collective(l, u->self, u->id, u->axes, rank);
     if (!c) return false;
     const int64_t *dims = term_dims(l->t, c->argument, &piece->ndim);
-    if (!dims || piece->ndim == 0 || piece->ndim > WEFT_MAX_RANK) return false;
+    if (!dims || piece->ndim <= u->dim || piece->ndim > WEFT_MAX_RANK) return false;
     memcpy(piece->dims, dims, piece->ndim * sizeof *dims);
-    int64_t at, count = rows_given(c->op, dims[0], (size_t)u->ring->nranks, to, &at);
+    int64_t at, count = rows_given(c->op, dims[u->dim], (size_t)u->ring->nranks, to, &at);
     if (count < 0 || !view_of_own(u, rank, c->argument, &piece->held, &piece->v, out)) return false;
     if (!view_split(&piece->v, piece->ndim, piece->dims, first)) return false;
-    if (count && !view_slice(&piece->v, first[0], first[1], at, count)) return false;
-    piece->dims[0] = count;
+    if (count && !view_slice(&piece->v, first[u->dim], first[u->dim + 1], at, count)) return false;
+    piece->dims[u->dim] = count;
     view_merge(&piece->v);
     return true;
 }
 
 /* What member `to` has then; `pieces`, `offsets`: room for as many as there are members. */
 static bool receive(const exchange *u, size_t to, rows *pieces, int64_t *offsets, rows *all, lifted *out) {
-    size_t count = 0;
+    size_t count = 0, first[WEFT_MAX_RANK + 1];
     bool alike = true;
     for (size_t i = 0; i < (size_t)u->ring->nranks; i++) {
         rows *piece = &pieces[count];
         if (!find_piece(u, i, to, piece, out)) return false;
-        if (!piece->dims[0]) continue;
+        if (!piece->dims[u->dim]) continue;
         if (piece->ndim != pieces[0].ndim || !lift_placed_alike(&piece->held, &pieces[0].held)) return false;
         alike = alike && view_is_like(&piece->v, &pieces[0].v) &&
                 memcmp(piece->dims, pieces[0].dims, piece->ndim * sizeof *piece->dims) == 0;
@@ -98,13 +103,14 @@ static bool receive(const exchange *u, size_t to, rows *pieces, int64_t *offsets
     if (!count) return false;
     *all = pieces[0];
     if (alike) {
-        all->dims[0] *= (int64_t)count;
-        if (!view_add_pieces(&all->v, 0, offsets, count)) return false;
+        if (!view_split(&all->v, all->ndim, all->dims, first)) return false;
+        all->dims[u->dim] *= (int64_t)count;
+        if (!view_add_pieces(&all->v, first[u->dim], offsets, count)) return false;
         view_merge(&all->v);
         return true;
     }
     for (size_t i = 1; i < count; i++)
-        if (!view_adjoin(&all->v, all->ndim, all->dims, &pieces[i].v, pieces[i].dims, 0)) return false;
+        if (!view_adjoin(&all->v, all->ndim, all->dims, &pieces[i].v, pieces[i].dims, u->dim)) return false;
     return true;
 }
 
@@ -114,6 +120,7 @@ static weft_status join_uneven(const exchange *u, const rows *have, lifted *out)
     size_t n = (size_t)u->ring->nranks, axis = 0, nown;
     int64_t extent[LIFT_RANKS] = {0};
     rows all = have[0];
+    if (u->dim) return NULL;
     while (axis < l->grid.naxes && u->axes != UINT32_C(1) << axis) axis++;
     if (axis == l->grid.naxes) return NULL;
     const int64_t *own = term_dims(l->t, u->id, &nown);
@@ -168,6 +175,8 @@ static weft_status exchange_rows(const exchange *u, rows *have, rows *pieces, in
 weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out) {
     exchange u = {.l = l, .self = rank, .id = id, .ring = program_find_ring(l->programs[rank], op_ring(op))};
     if (!u.ring || !l->record[rank][id] || !lift_ring_axes(l, rank, op, &u.axes)) return NULL;
+    if (op_collective(op)->form == COLLECTIVE_LAST_DIM)
+        u.dim = (size_t)(l->t->items[id].ndim > 0 ? l->t->items[id].ndim - 1 : 0);
     size_t n = (size_t)u.ring->nranks;
     arena memory;
     arena_init(&memory, &l->t->context->allocator);
@@ -175,8 +184,15 @@ weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, 
     rows *have = ARENA_ARRAY(&memory, rows, n), *pieces = ARENA_ARRAY(&memory, rows, n);
     int64_t *offsets = ARENA_ARRAY(&memory, int64_t, n);
     lifted *held = ARENA_ARRAY(&memory, lifted, n);
-    bool room = have && pieces && offsets && held;
-    status = room ? exchange_rows(&u, have, pieces, offsets, held, out) : base_out_of_memory();
+    if (!have || !pieces || !offsets || !held) TRY_DONE(base_out_of_memory());
+    for (int fills = 0; fills < 2 && out->state == LIFT_UNKNOWN; fills++) {
+        weft_status failure = NULL;
+        u.fills = fills;
+        u.failure = &failure;
+        TRY_DONE(exchange_rows(&u, have, pieces, offsets, held, out));
+        TRY_DONE(failure);
+    }
+done:
     arena_fini(&memory);
     return status;
 }

@@ -199,9 +199,12 @@ typedef struct whole {
     size_t levels;
 } whole;
 
-static weft_status term_of_view(lifter *l, const view *v, size_t ndim, const int64_t *dims, whole *out) {
+static weft_status term_of_view(lifter *l, const view *of, size_t ndim, const int64_t *dims, whole *out) {
     terms *t = l->t;
     value made;
+    view shown = *of;
+    while (view_unpad(t, &shown)) continue;
+    const view *v = &shown;
     int64_t numel = v->n ? v->extent[0] : 1;
     out->is_named = v->n == 0 || (v->n == 1 && v->stride[0] == 1);
     if (out->is_named) {

@@ -354,6 +354,34 @@ bool view_of_term(const terms *t, uint32_t id, view *out) {
     return view_add_level(out, 0, numel, 1);
 }
 
+bool view_unpad(const terms *t, view *v) {
+    const head *h = term_head(t, v->base);
+    if (h->kind != HEAD_PADDED || v->offset < 0) return false;
+    uint32_t of = term_args(t, v->base)[0].term;
+    size_t ndim;
+    const int64_t *dims = term_dims(t, of, &ndim);
+    int64_t inner = 1, row, keep;
+    for (size_t d = (size_t)h->ints[0] + 1; d < ndim; d++) inner *= dims[d];
+    row = inner * h->ints[1]; /* rows of the value have so many elements, of which it has the first `keep` */
+    keep = inner * dims[h->ints[0]];
+    view made = *v;
+    int64_t last = v->offset % row;
+    made.base = of;
+    made.offset = v->offset / row * keep + last;
+    for (size_t i = 0; i < v->n; i++) {
+        int64_t stride = v->stride[i];
+        if (stride < 0 || (stride > row && stride % row)) return false;
+        if (stride % row == 0)
+            made.stride[i] = stride / row * keep;
+        else
+            last += (v->extent[i] - 1) * stride;
+    }
+    if (last >= keep) return false;
+    view_merge(&made);
+    *v = made;
+    return true;
+}
+
 /* --- as terms ----------------------------------------------------------------------------------------------------- */
 
 weft_status view_term(terms *t, const view *v, uint32_t *out) {

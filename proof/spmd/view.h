@@ -49,6 +49,8 @@ bool view_join(const terms *t, const view_joint *j, int64_t *offsets, view *v);
 /* `other` behind `v` along a dimension, as one; `dims` become its extents. False: it is not there in what they are of.
  */
 bool view_adjoin(view *v, size_t ndim, int64_t *dims, const view *other, const int64_t *other_dims, size_t axis);
+/* A view of what is filled up with zeros, none of which it shows, as one of the value; false: it is none. */
+bool view_unpad(const terms *t, view *v);
 /* Of itself, if it is not moved. False: its extents are not known. */
 bool view_of_term(const terms *t, uint32_t id, view *out);
 /* lift_views.c. The rank's part of `x`, whose own extents are these; false: it is no view. Where it is split unevenly

@@ -1,0 +1,245 @@
+/* lift_padded.c: parts that are filled up with zeros.
+ *
+ * A collective moves equal parts. So a rank whose part of a dimension is shorter fills it up, and what is made of that
+ * is cut. With zeros behind them all parts are equal parts of the longer value that has zeros at its end (HEAD_PADDED).
+ * A full part is both: the first ranks' of the value, and of the longer one. It counts as the former, but as the latter
+ * where a collective needs it so. What stays within the elements of the value is a view of it (view.c). Zeros before
+ * and behind a part, as long as the rest, make of parts a sum: of which each rank has its part among zeros. */
+#include "proof/spmd/view.h"
+
+/* --- terms -------------------------------------------------------------------------------------------------------- */
+
+static weft_status pad_one(terms *t, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
+    int64_t dims[WEFT_MAX_RANK], ints[2] = {(int64_t)d, extent};
+    size_t ndim;
+    uint32_t head_id;
+    memcpy(dims, term_dims(t, id, &ndim), (size_t)t->items[id].ndim * sizeof *dims);
+    dims[d] = extent;
+    buffer *key = head_begin(t, HEAD_PADDED);
+    head_put_int(key, ints[0]);
+    head_put_int(key, ints[1]);
+    head h = {.kind = HEAD_PADDED, .label = "padded", .ints = ints, .nints = 2};
+    TRY(head_finish(t, &h, &head_id));
+    value of = value_of(id);
+    return term_make(t, head_id, &of, 1, t->items[id].dtype, ndim, dims, out);
+}
+
+/* The value with zeros behind it along dimension `d`, of that extent then. Of several dimensions the last one is
+ * filled up last: equal values are equal terms. */
+static weft_status make_padded(terms *t, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
+    size_t ndim;
+    const int64_t *dims = term_dims(t, id, &ndim);
+    if (dims[d] == extent) return *out = id, NULL;
+    if (!term_is(t, id, HEAD_PADDED) || term_head(t, id)->ints[0] < (int64_t)d) return pad_one(t, id, d, extent, out);
+    size_t own = (size_t)term_head(t, id)->ints[0];
+    int64_t own_extent = term_head(t, id)->ints[1];
+    TRY(make_padded(t, term_args(t, id)[0].term, d, extent, out));
+    return own == d ? NULL : pad_one(t, *out, own, own_extent, out);
+}
+
+/* The same without what fills up that dimension. */
+static weft_status without_padding(terms *t, uint32_t id, size_t d, uint32_t *out) {
+    size_t own = (size_t)term_head(t, id)->ints[0];
+    int64_t extent = term_head(t, id)->ints[1];
+    uint32_t of = term_args(t, id)[0].term;
+    if (own == d) return *out = of, NULL;
+    TRY(without_padding(t, of, d, out));
+    return pad_one(t, *out, own, extent, out);
+}
+
+/* The extent of dimension `d` before it was filled up; 0: it was not. */
+static int64_t extent_before(const terms *t, uint32_t id, size_t d) {
+    size_t ndim;
+    for (; term_is(t, id, HEAD_PADDED); id = term_args(t, id)[0].term)
+        if (term_head(t, id)->ints[0] == (int64_t)d) return term_dims(t, term_args(t, id)[0].term, &ndim)[d];
+    return 0;
+}
+
+weft_status lift_below_padding(lifter *l, uint32_t id, uint32_t argument, uint32_t *out) {
+    terms *t = l->t;
+    value v = value_of(argument);
+    bool keeps_zeros = term_is(t, id, HEAD_SCALE) || term_is(t, id, HEAD_CAST);
+    if (!keeps_zeros || !term_is(t, argument, HEAD_PADDED)) {
+        TRY(term_again(t, id, &v, &v));
+        return *out = v.term, NULL;
+    }
+    size_t d = (size_t)term_head(t, argument)->ints[0];
+    int64_t extent = term_head(t, argument)->ints[1];
+    TRY(lift_below_padding(l, id, term_args(t, argument)[0].term, out));
+    return pad_one(t, *out, d, extent, out);
+}
+
+/* --- parts -------------------------------------------------------------------------------------------------------- */
+
+/* The only axis that shards dimension `d`; -1: none does, or several do. */
+static int only_axis(const lifter *l, const lifted *x, size_t d) {
+    int found = -1;
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        if (sharded_dim(x->placed[k]) != (int)d) continue;
+        if (found >= 0) return -1;
+        found = (int)k;
+    }
+    return found;
+}
+
+/* Of parts of the extent divided and rounded up, of which all but the last are full, that one at `at`. */
+static int64_t part_of(int64_t total, int64_t n, int64_t at) {
+    int64_t most = (total + n - 1) / n;
+    return at < n - 1 ? most : total - (n - 1) * most;
+}
+
+/* The split into such parts; 0: it is even, or the last one would have nothing, or there are too many splits. */
+static int find_ceil_split(const lifter *l, int64_t total, int64_t n) {
+    int64_t extent[LIFT_RANKS] = {0};
+    if (n < 2 || n > LIFT_RANKS || total % n == 0 || part_of(total, n, n - 1) <= 0) return 0;
+    for (int64_t i = 0; i < n; i++) extent[i] = part_of(total, n, i);
+    return lift_find_partition(l, extent, (size_t)n, total);
+}
+
+/* Whether axis `k` splits so, and into which extent; 0: it does not. */
+static int64_t ceil_total(const lifter *l, const lifted *x, size_t k) {
+    if (!has_partition(x->placed[k])) return 0;
+    int64_t total = l->uneven->items[x->placed[k].split - 1].total;
+    return find_ceil_split(l, total, l->grid.extent[k]) == x->placed[k].split ? total : 0;
+}
+
+/* Takes the axis's parts of the extent `total` for equal ones of what is filled up. */
+static weft_status fill_up(lifter *l, size_t k, int64_t total, lifted *x) {
+    size_t d = (size_t)x->placed[k].dim;
+    int64_t n = l->grid.extent[k];
+    TRY(make_padded(l->t, x->term, d, lift_product(part_of(total, n, 0), n), &x->term));
+    x->placed[k] = sharded((int)d);
+    return NULL;
+}
+
+weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, lifted *x) {
+    size_t ndim, nwhole;
+    *out_are = false;
+    for (size_t k = 0; x->state == LIFT_KNOWN && k < l->grid.naxes; k++) {
+        const int64_t *dims = term_dims(l->t, id, &ndim), *whole = term_dims(l->t, x->term, &nwhole);
+        int64_t total = ceil_total(l, x, k), n = l->grid.extent[k];
+        size_t d = (size_t)x->placed[k].dim;
+        if (!total || !dims || !whole || ndim != nwhole || d >= ndim || only_axis(l, x, d) != (int)k) continue;
+        if (whole[d] != total || dims[d] != part_of(total, n, 0) || l->grid.at[rank][k] == n - 1) continue;
+        const lifted was = *x;
+        TRY(fill_up(l, k, total, x));
+        lift_name_family(l, &was, 1, x);
+        *out_are = true;
+    }
+    return NULL;
+}
+
+/* --- pads and cuts ------------------------------------------------------------------------------------------------ */
+
+typedef struct border {
+    size_t d;
+    int64_t before, behind;
+} border;
+
+/* Zeros around one dimension; false: the op does something else. */
+static bool read_border(const weft_op *op, size_t ndim, border *out) {
+    size_t n, count = 0;
+    const int64_t *paddings = op && op_is(op, "pad") ? attr_ints(op, "paddings", &n) : NULL;
+    double number = op ? weft_op_attr_float(op, "pad_value", 0) : 0;
+    if (!paddings || n != 2 * ndim || number < 0 || number > 0) return false;
+    for (size_t d = 0; d < ndim; d++) {
+        if (paddings[2 * d] < 0 || paddings[2 * d + 1] < 0) return false;
+        if (!paddings[2 * d] && !paddings[2 * d + 1]) continue;
+        *out = (border){d, paddings[2 * d], paddings[2 * d + 1]};
+        count++;
+    }
+    return count == 1;
+}
+
+/* What the border makes of part `at` of the axis: a part that is full, or one among as many zeros as there is else. */
+static weft_status pad_part(lifter *l, size_t k, int64_t at, const border *b, int64_t own, int64_t whole, lifted *x) {
+    int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = lift_product(own, at);
+    bool even = is_sharded_evenly(x->placed[k], (int)b->d) && whole == lift_product(own, n);
+    if (total && (total != whole || own != part_of(total, n, at))) total = 0;
+    if (total) first = lift_product(part_of(total, n, 0), at);
+    if (total && !b->before && own + b->behind == part_of(total, n, 0)) return fill_up(l, k, total, x);
+    if ((total || even) && b->before == first && b->before + own + b->behind == whole)
+        x->placed[k] = PARTIAL;
+    else
+        x->state = LIFT_UNKNOWN;
+    return NULL;
+}
+
+weft_status lift_pad(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    terms *t = l->t;
+    if (!term_is(t, id, HEAD_OUT) || !term_is(t, term_args(t, id)[0].term, HEAD_OP)) return NULL;
+    uint32_t of = term_args(t, id)[0].term;
+    if (t->items[of].nargs != 1 || term_args(t, of)[0].factor != FACTOR_ONE) return NULL;
+    uint32_t argument = term_args(t, of)[0].term;
+    const lifted x = l->known[rank][argument];
+    size_t ndim, nwhole;
+    const int64_t *dims = term_dims(t, argument, &ndim);
+    border b = {.d = 0};
+    if (x.state != LIFT_KNOWN || !dims || ndim > WEFT_MAX_RANK || !read_border(term_head(t, of)->op, ndim, &b))
+        return NULL;
+    const int64_t *whole = term_dims(t, x.term, &nwhole);
+    if (!whole || nwhole != ndim || dims[b.d] <= 0) return NULL;
+    lifted made = x;
+    int64_t own = dims[b.d], all = whole[b.d];
+    int k = only_axis(l, &x, b.d);
+    if (k >= 0)
+        TRY(pad_part(l, (size_t)k, l->grid.at[rank][k], &b, own, all, &made));
+    else if (!lift_is_sharded_at(l, &x, (int)b.d) && own == all && !b.before)
+        TRY(make_padded(t, x.term, b.d, own + b.behind, &made.term));
+    else
+        return NULL;
+    if (made.state != LIFT_KNOWN) return NULL;
+    lift_name_family(l, &x, 1, &made);
+    *out = made;
+    return NULL;
+}
+
+/* Parts of a value that is filled up, as those of the value, of which the rank has `own` along dimension `d`. */
+static weft_status cut_part(lifter *l, size_t rank, size_t d, int64_t own, bool *out_is, lifted *x) {
+    size_t ndim;
+    int64_t total = extent_before(l->t, x->term, d);
+    const int64_t *whole = term_dims(l->t, x->term, &ndim);
+    int k = only_axis(l, x, d), split = 0;
+    *out_is = false;
+    if (!total || !whole || k < 0 || !is_sharded_evenly(x->placed[k], (int)d)) return NULL;
+    int64_t n = l->grid.extent[k];
+    if (whole[d] != lift_product(part_of(total, n, 0), n)) return NULL;
+    if (own == part_of(total, n, l->grid.at[rank][k])) split = find_ceil_split(l, total, n);
+    if (!split) return NULL;
+    const lifted was = *x;
+    TRY(without_padding(l->t, x->term, d, &x->term));
+    x->placed[k] = sharded_by((int)d, split);
+    lift_name_family(l, &was, 1, x);
+    *out_is = true;
+    return NULL;
+}
+
+weft_status lift_cut(lifter *l, size_t rank, uint32_t id, lifted *out) {
+    box b;
+    bool is_cut;
+    if (!lift_as_box(l->t, id, &b) || b.of >= l->nterms) return NULL;
+    lifted x = l->known[rank][b.of];
+    size_t cut = b.ndim;
+    if (x.state != LIFT_KNOWN || !term_is(l->t, x.term, HEAD_PADDED)) return NULL;
+    for (size_t d = 0; d < b.ndim; d++) {
+        if (b.offset[d] || (b.extent[d] != b.whole[d] && cut != b.ndim)) return NULL;
+        if (b.extent[d] != b.whole[d]) cut = d;
+    }
+    if (cut == b.ndim) return NULL;
+    TRY(cut_part(l, rank, cut, b.extent[cut], &is_cut, &x));
+    if (is_cut) *out = x;
+    return NULL;
+}
+
+weft_status lift_settle_full(lifter *l, size_t rank, uint32_t id, lifted *x) {
+    size_t ndim;
+    if (x->state != LIFT_KNOWN || !term_is(l->t, x->term, HEAD_PADDED)) return NULL;
+    const int64_t *own = term_dims(l->t, id, &ndim);
+    int64_t dims[WEFT_MAX_RANK];
+    bool is_cut;
+    if (!own || ndim > WEFT_MAX_RANK) return NULL;
+    memcpy(dims, own, ndim * sizeof *own);
+    for (size_t d = 0; d < ndim && term_is(l->t, x->term, HEAD_PADDED); d++)
+        TRY(cut_part(l, rank, d, dims[d], &is_cut, x));
+    return NULL;
+}
