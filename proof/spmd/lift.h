@@ -80,6 +80,7 @@ typedef struct lifter {
     bool pending;         /* some value waits */
     bool moved;           /* some value became known in this round */
     int64_t rows_of_rank; /* a multiple of it is an extent that comes from a rank's rows; 0: nothing says so */
+    bool reorders;        /* some var lists axes in another order than the grid has them */
     bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
@@ -101,6 +102,16 @@ static inline bool lift_is_open(const lifted *x) {
     return x->state != LIFT_KNOWN;
 }
 
+/* lift_nest.c. The axes that shard dimension `d`, the major ones first; returns how many, -1: into unequal parts. */
+int lift_nest(const lifter *l, const lifted *x, int d, int *out_axes);
+void lift_put_nest(lifted *x, int d, const int *axes, int n);
+/* Shards what the rank has of it by more axes. False: it is in unequal parts. */
+bool lift_nest_deeper(const lifter *l, uint32_t axes, int d, lifted *x);
+/* Whether the parts along `axes` are the innermost ones, in the grid's order: they lie next to one another. */
+bool lift_is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d);
+/* The next order of n axes, by number; false: it was the last. */
+bool lift_next_order(int *axes, int n);
+
 /* lift_grid.c */
 WEFT_MUST_USE weft_status lift_grid_init(lifter *l, arena *memory);
 int64_t lift_extent(const lifter *l, uint32_t axes);       /* ranks along these axes */
@@ -120,8 +131,8 @@ int lift_find_run(const lifter *l, int64_t run);
 int64_t lift_run(const lifter *l, axis_placement placed);
 /* Where the part of a partition begins that coordinate `at` has of a dimension, and its extent. */
 int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent);
-/* The axes that the placement of a var says shard dimension `d` of it; 0: none. */
-uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d);
+/* The axes that the placement of a var says shard dimension `d` of it, major first; returns how many. */
+int lift_placed_axes(const lifter *l, const weft_var *v, size_t d, int *out_axes);
 /* How a rank holds a var from outside; NULL, or the reason why that is not known. */
 const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out);
 /* The axes along which the ring of `rank` for that op lies, which must be all ranks along these; false: it does not. */

@@ -255,6 +255,26 @@ weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lift
     return NULL;
 }
 
+/* The axes that the placement of a var names for dimension `d` besides those along which it is cut already; 0: it has
+ * others. */
+static uint32_t told_axes(const lifter *l, const weft_var *v, const lifted *x, size_t d) {
+    int list[LIFT_AXES], had[LIFT_AXES], n = lift_placed_axes(l, v, d, list), nhad = lift_nest(l, x, (int)d, had);
+    uint32_t axes = 0;
+    for (int i = 0; i < nhad; i++)
+        if (i >= n || list[i] != had[i]) return 0;
+    for (int i = nhad < 0 ? n : nhad; i < n; i++) axes |= UINT32_C(1) << list[i];
+    return axes;
+}
+
+/* Cuts dimension `d` along the axes too; false: it is cut, and not all into equal parts. */
+static bool put_part(const lifter *l, uint32_t axes, int d, axis_placement placed, lifted *out) {
+    if (!placed.split) return lift_nest_deeper(l, axes, d, out);
+    if (lift_is_sharded_at(l, out, d)) return false;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (axes >> i & 1) out->placed[i] = placed;
+    return true;
+}
+
 /* A slice of what the rank has, along dimensions that its own placement does not cut yet. That it is the rank's part is
  * true wherever its bounds are those of the part. It is taken for that where its var's placement says so (but the op
  * stands for all that are alike: its var may be another's), and where ranks that stand elsewhere do not have it. */
@@ -274,11 +294,9 @@ bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *o
     for (size_t d = 0; d < ndim; d++) {
         axis_placement placed = REPLICATED;
         if (!is_cut_at(&b, d)) continue;
-        uint32_t told = v->ndim == ndim ? lift_placed_axes(l, v, d) : 0;
-        uint32_t axes = lift_is_sharded_at(l, x, (int)d) ? 0 : part_axes(l, rank, id, x, &b, d, told, taken, &placed);
-        if (!axes) return false;
-        for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->placed[i] = placed;
+        uint32_t told = v->ndim == ndim ? told_axes(l, v, x, d) : 0;
+        uint32_t axes = part_axes(l, rank, id, x, &b, d, told, taken, &placed);
+        if (!axes || !put_part(l, axes, (int)d, placed, out)) return false;
         is_told = is_told && axes == told;
         taken |= axes;
     }
@@ -332,7 +350,7 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     const int64_t *dims = term_dims(l->t, id, &ndim), *whole = term_dims(l->t, of, &nwhole);
     int64_t row;
     if (x.state != LIFT_KNOWN || ndim > WEFT_MAX_RANK || !same_rows(ndim, dims, nwhole, whole, &row, &d)) return NULL;
-    if (lift_is_sharded_at(l, &x, (int)d) || h->ints[1] != lift_product(row, dims[d]) || dims[d] <= 0) return NULL;
+    if (h->ints[1] != lift_product(row, dims[d]) || dims[d] <= 0) return NULL;
     if (h->ints[0] % row) return NULL;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (ndim != nwhole && is_sharded(x.placed[i])) return NULL;
@@ -344,8 +362,7 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
             continue;
         if (!is_own_slice(l, rank, id, axes, part, &x)) continue;
         lifted made = x;
-        for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) made.placed[i] = placed;
+        if (!put_part(l, axes, (int)d, placed, &made)) continue;
         if (ndim != nwhole) TRY(under_extents(l, ndim, dims, &made));
         lift_name_family(l, &x, 1, &made);
         *out = made;

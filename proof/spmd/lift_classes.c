@@ -17,6 +17,8 @@ static bool is_over_classes(const serial_op *like, const weft_op *serial, const 
 /* The axes that cut the last dimension of `x`, of which the rank says that its part is that of attr `rank`. */
 static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const lifted *x, int last, uint32_t *out) {
     *out = last >= 0 ? lift_axes_with(l, x, sharded(last)) : 0;
+    for (size_t i = 0; i < l->grid.naxes; i++)
+        if (last >= 0 && sharded_dim(x->placed[i]) == last && !(*out >> i & 1)) return false;
     return last >= 0 && lift_extent(l, *out) == attr_int(op, "nranks", 1) &&
            lift_part(l, rank, *out) == attr_int(op, "rank", 0);
 }

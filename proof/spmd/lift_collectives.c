@@ -87,16 +87,6 @@ static weft_status lift_rooted(lifter *l, size_t rank, uint32_t id, weft_op *op,
 
 /* --- parts -------------------------------------------------------------------------------------------------------- */
 
-/* Whether parts along `axes` are the innermost ones of dimension `d`: they lie next to one another in what the rest of
- * the axes leaves. */
-static bool is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d) {
-    for (size_t i = 0; i < l->grid.naxes; i++)
-        if (!(axes >> i & 1) && sharded_dim(x->placed[i]) == d &&
-            (x->placed[i].split || axes & ((UINT32_C(1) << i) - 1)))
-            return false;
-    return true;
-}
-
 /* Whether dimension `d` of one is n times as long as that of the other; true too where that is not known. */
 static bool is_times_as_long(const terms *t, uint32_t longer, uint32_t shorter, int d, int64_t n) {
     size_t nlong, nshort;
@@ -115,16 +105,18 @@ static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op
     *out = lift_unknown(id, joins                 ? "it gathers what are no parts along that dimension"
                             : is_replicated(from) ? "it splits what is not replicated"
                                                   : "it adds up what is not partial");
-    if ((lift_axes_with(l, x, from) & axes) != axes || !is_innermost(l, x, axes, d)) return NULL;
+    if (joins ? !lift_is_innermost(l, x, axes, d) : (lift_axes_with(l, x, from) & axes) != axes) return NULL;
     uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     *out = lift_unknown(id, "what it makes has other extents than the ring says");
     if (!is_times_as_long(l->t, joins ? id : argument, joins ? argument : id, d, lift_extent(l, axes))) return NULL;
     lift_agreement found = l->record[rank][id] ? lift_members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
-    *out = *x;
+    lifted made = *x;
     for (size_t i = 0; i < l->grid.naxes; i++)
-        if (axes >> i & 1) out->placed[i] = to;
+        if (axes >> i & 1) made.placed[i] = REPLICATED;
+    if (!joins && !lift_nest_deeper(l, axes, d, &made)) return NULL;
+    *out = made;
     lift_name_family(l, x, 1, out);
     return NULL;
 }
@@ -184,7 +176,8 @@ static weft_status lift_single(lifter *l, size_t rank, uint32_t id, const weft_o
         return lift_gather(l, rank, id, op, &x, out);
     if (gathers && c->form == COLLECTIVE_LAST_DIM && last >= 0) {
         TRY(move_parts(l, rank, id, op, sharded(last), REPLICATED, &x, out));
-        return out->state == LIFT_UNKNOWN ? lift_pieces(l, rank, id, op, out) : NULL;
+        bool differ = lift_is_uneven(l, &x) || term_is(l->t, x.term, HEAD_PADDED);
+        return out->state == LIFT_UNKNOWN && differ ? lift_pieces(l, rank, id, op, out) : NULL;
     }
     if (c->kind == COLLECTIVE_REDUCE_SCATTER && op_collective_reduce(op) == WEFT_REDUCE_SUM) {
         TRY(move_parts(l, rank, id, op, PARTIAL, sharded(0), &x, out));

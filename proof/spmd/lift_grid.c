@@ -87,6 +87,19 @@ static bool go_together(const weft_program *p, const mesh *m, int a, int b) {
     return listed;
 }
 
+/* Whether some list of axes stands against the grid's order; `into`: the axis of the grid, by place in `order`. */
+static bool lists_otherwise(const weft_program *p, const mesh *m, const int *order, const int *into) {
+    int of[LIFT_AXES];
+    for (int k = 0; k < m->ndim; k++) of[order[k]] = into[k];
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const placement *at = program_var(p, i)->dist;
+        for (int d = 0; at && at->mesh == m && d < at->ndim; d++)
+            for (int k = 1; k < dim_naxes(at->dims_mapping[d]); k++)
+                if (of[dim_axis(at->dims_mapping[d], k)] < of[dim_axis(at->dims_mapping[d], k - 1)]) return true;
+    }
+    return false;
+}
+
 weft_status lift_grid_init(lifter *l, arena *memory) {
     int order[LIFT_AXES] = {0}, into[LIFT_AXES] = {0}, ndim = 1; /* into: the axis of the grid */
     const weft_program *p = l->programs[0];
@@ -103,6 +116,7 @@ weft_status lift_grid_init(lifter *l, arena *memory) {
             g->extent[into[k]] = (k && into[k] == into[k - 1] ? g->extent[into[k]] : 1) * found->shape[order[k]];
         }
         g->naxes = (size_t)into[ndim - 1] + 1;
+        l->reorders = lists_otherwise(p, found, order, into);
     }
     if (!(g->at = arena_alloc(memory, l->nranks * sizeof *g->at))) return base_out_of_memory();
     for (size_t i = 0; i < l->nranks; i++) {
@@ -248,16 +262,34 @@ static int64_t part_of_entry(const mesh *m, int64_t entry, const int64_t *at) {
     return part;
 }
 
-/* The axes of the grid whose parts are those of an entry's axes of some mesh; 0: none are. */
-static uint32_t axes_of_entry(const lifter *l, const placement *p, int64_t entry) {
-    int64_t n = 1, at[MESH_MAX_NDIM];
-    for (int k = 0; k < dim_naxes(entry); k++) n *= p->mesh->shape[dim_axis(entry, k)];
+/* Which part a rank has along axes of the grid, major first. */
+static int64_t part_of_nest(const lifter *l, size_t rank, const int *axes, int n) {
+    int64_t part = 0;
+    for (int i = 0; i < n; i++) part = part * l->grid.extent[axes[i]] + l->grid.at[rank][axes[i]];
+    return part;
+}
+
+static bool are_parts_of(const lifter *l, const placement *p, int64_t entry, const int *axes, int n) {
+    int64_t at[MESH_MAX_NDIM];
+    for (size_t i = 0; i < l->nranks; i++)
+        if (!mesh_coordinates(p->mesh, (int64_t)i, at) ||
+            part_of_entry(p->mesh, entry, at) != part_of_nest(l, i, axes, n))
+            return false;
+    return true;
+}
+
+/* The axes of the grid whose parts are those of an entry's axes of some mesh, major first; returns how many. */
+static int axes_of_entry(const lifter *l, const placement *p, int64_t entry, int *out) {
+    int64_t size = 1;
+    for (int k = 0; k < dim_naxes(entry); k++) size *= p->mesh->shape[dim_axis(entry, k)];
     for (uint32_t axes = 1; axes < UINT32_C(1) << l->grid.naxes; axes++) {
-        bool equal = lift_extent(l, axes) == n;
-        for (size_t i = 0; i < l->nranks && equal; i++)
-            equal =
-                mesh_coordinates(p->mesh, (int64_t)i, at) && part_of_entry(p->mesh, entry, at) == lift_part(l, i, axes);
-        if (equal) return axes;
+        int n = 0;
+        if (lift_extent(l, axes) != size) continue;
+        for (size_t k = 0; k < l->grid.naxes; k++)
+            if (axes >> k & 1) out[n++] = (int)k;
+        do {
+            if (are_parts_of(l, p, entry, out, n)) return n;
+        } while (lift_next_order(out, n));
     }
     return 0;
 }
@@ -266,18 +298,19 @@ static bool is_placed(const weft_var *v) {
     return v->dist && v->dist->mesh && v->dist->ndim == (int)v->ndim && v->dist->dims_mapping;
 }
 
-uint32_t lift_placed_axes(const lifter *l, const weft_var *v, size_t d) {
+int lift_placed_axes(const lifter *l, const weft_var *v, size_t d, int *out_axes) {
     if (!is_placed(v) || v->dist->dims_mapping[d] < 0) return 0;
-    return axes_of_entry(l, v->dist, v->dist->dims_mapping[d]);
+    return axes_of_entry(l, v->dist, v->dist->dims_mapping[d], out_axes);
 }
 
-/* The axes that shard dimension `d` of the rank's var; 0: none do, or they cannot be told. */
-static uint32_t sharding_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d) {
-    uint32_t all = (UINT32_C(1) << l->grid.naxes) - 1;
+/* The axes that shard dimension `d` of the rank's var, major first, and how many; 0: none do, or they cannot be told.
+ */
+static int sharding_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d, int *out) {
     bool open = own->dims[d] < 0;
-    if (is_placed(own) && (open || own->dist->dims_mapping[d] >= 0)) return lift_placed_axes(l, own, d);
-    if (open) return d == 0 ? all : 0; /* as many rows as are fed */
-    return serial->dims[d] == lift_product(own->dims[d], (int64_t)l->nranks) ? all : 0;
+    if (is_placed(own) && (open || own->dist->dims_mapping[d] >= 0)) return lift_placed_axes(l, own, d, out);
+    for (size_t k = 0; k < l->grid.naxes; k++) out[k] = (int)k;
+    if (open) return d == 0 ? (int)l->grid.naxes : 0; /* as many rows as are fed */
+    return serial->dims[d] == lift_product(own->dims[d], (int64_t)l->nranks) ? (int)l->grid.naxes : 0;
 }
 
 const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out) {
@@ -287,7 +320,9 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
         int64_t n = own->dims[d];
         bool open = n < 0 && !own->persistable;
         if (n == serial->dims[d] && !open) continue;
-        uint32_t axes = sharding_axes(l, serial, own, d);
+        int list[LIFT_AXES], count = sharding_axes(l, serial, own, d, list);
+        uint32_t axes = 0;
+        for (int i = 0; i < count; i++) axes |= UINT32_C(1) << list[i];
         if (open && !axes) continue;
         int split = SPLIT_EVEN;
         for (size_t i = 0; i < l->grid.naxes && !open; i++)
@@ -295,8 +330,8 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
         bool adds_up = open || split > 0 || (!split && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
         if (!axes || (axes & taken) || !adds_up) return "a rank holds only a part of it, or another shape";
         taken |= axes;
-        for (size_t i = 0; i < l->grid.naxes; i++)
-            if (axes >> i & 1) out->placed[i] = sharded_by((int)d, split);
+        lift_put_nest(out, (int)d, list, count);
+        if (split) out->placed[list[0]] = sharded_by((int)d, split);
     }
     return NULL;
 }

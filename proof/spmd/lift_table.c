@@ -115,7 +115,7 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     size_t ndim;
     const int64_t *dims = term_dims(k->l->t, own_w, &ndim);
     for (size_t i = 0; i < k->l->grid.naxes; i++)
-        if (is_partial(k->w->placed[i]) || has_runs(k->w->placed[i])) return false;
+        if (is_partial(k->w->placed[i]) || k->w->placed[i].split >= SPLIT_RUNS) return false;
     if (!dims || ndim != 2 || !k->axes) return false;
     int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
     for (size_t i = 0; i < k->l->grid.naxes; i++)

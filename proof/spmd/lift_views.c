@@ -40,8 +40,12 @@ bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndi
     if (!copy_dims(l->t, x->term, &nwhole, whole) || nwhole != ndim || !view_of_term(l->t, x->term, out)) return false;
     if (!take_uneven(l, x, rank, ndim, whole, out)) return false;
     for (size_t d = 0; d < ndim; d++) {
-        uint32_t axes = lift_axes_with(l, x, sharded((int)d));
+        uint32_t axes = 0;
         int64_t run = 0;
+        int nest[LIFT_AXES], nnest = 0;
+        for (size_t k = 0; k < l->grid.naxes; k++)
+            if (is_sharded_equally(x->placed[k], (int)d)) axes |= UINT32_C(1) << k;
+        if (axes && (nnest = lift_nest(l, x, (int)d, nest)) < 0) return false;
         for (size_t k = 0; k < l->grid.naxes; k++) {
             if (!has_runs(x->placed[k]) || sharded_dim(x->placed[k]) != (int)d) continue;
             run = lift_run(l, x->placed[k]);
@@ -53,8 +57,7 @@ bool lift_view_of_part(const lifter *l, const lifted *x, size_t rank, size_t ndi
             fine[n++] = l->grid.extent[k];
         }
         if (whole[d] != lift_product(dims[d], lift_extent(l, axes))) return false;
-        for (size_t k = 0; k < l->grid.naxes; k++)
-            if (is_sharded_evenly(x->placed[k], (int)d)) axis_at[n] = (int)k, fine[n++] = l->grid.extent[k];
+        for (int i = 0; i < nnest; i++) axis_at[n] = nest[i], fine[n++] = l->grid.extent[nest[i]];
         axis_at[n] = -1;
         fine[n++] = run ? run : dims[d];
     }
@@ -96,14 +99,16 @@ static bool are_apart(const lifter *l, const places *p, uint32_t cut, const size
     return true;
 }
 
-/* A value of which a rank's view is the part, if axis k of `cut` is put back at place pick[k]. */
-static bool put_back(const lifter *l, const view *own, const size_t *first, uint32_t cut, const places *p,
+/* A value of which a rank's view is the part, if axis k of `axes` is put back at place pick[k], the major ones first.
+ */
+static bool put_back(const lifter *l, const view *own, const size_t *first, const int *axes, int naxes, const places *p,
                      const size_t *pick, size_t ndim, view *out) {
     *out = (view){.base = own->base, .offset = own->offset};
     for (size_t d = 0; d < ndim; d++) {
         for (size_t i = first[d]; i <= first[d + 1]; i++) {
-            for (size_t k = 0; k < l->grid.naxes; k++) {
-                bool here = cut >> k & 1 && p->dim[pick[k]] == d && p->level[pick[k]] == i;
+            for (int m = 0; m < naxes; m++) {
+                int k = axes[m];
+                bool here = p->dim[pick[k]] == d && p->level[pick[k]] == i;
                 if (here && !view_add_level(out, out->n, l->grid.extent[k], own->step[k])) return false;
             }
             if (i < first[d + 1] && !view_add_level(out, out->n, own->extent[i], own->stride[i])) return false;
@@ -111,6 +116,16 @@ static bool put_back(const lifter *l, const view *own, const size_t *first, uint
     }
     view_merge(out);
     return true;
+}
+
+/* How the axes then shard its dimensions. */
+static void place_back(const int *axes, int naxes, const places *p, const size_t *pick, lifted *out) {
+    for (size_t d = 0; d < WEFT_MAX_RANK; d++) {
+        int list[LIFT_AXES], n = 0;
+        for (int i = 0; i < naxes; i++)
+            if (p->dim[pick[axes[i]]] == d) list[n++] = axes[i];
+        lift_put_nest(out, (int)d, list, n);
+    }
 }
 
 /* Whether `pick` are the next ones of so many places, for all axes of `cut`; false: there are no more. */
@@ -241,19 +256,22 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
     const lifted hint = *x;
     places p;
     uint32_t cut = 0;
+    int order[LIFT_AXES], norder = 0;
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (is_sharded(hint.placed[k]) && (own.step[k] || l->grid.extent[k] == 1)) cut |= UINT32_C(1) << k;
+        if (is_sharded(hint.placed[k]) && (own.step[k] || l->grid.extent[k] == 1))
+            cut |= UINT32_C(1) << k, order[norder++] = (int)k;
     *out_found = false;
     if ((cut && ndim == 0) || !view_split(&own, ndim, dims, first)) return NULL;
     list_places(&own, ndim, first, &p);
     if (__builtin_popcount(cut) > 2) p.count = ndim; /* there are too many ways */
     do {
         if (!are_apart(l, &p, cut, pick)) continue;
-        if (!put_back(l, &own, first, cut, &p, pick, ndim, &v)) return NULL;
+        if (!put_back(l, &own, first, order, norder, &p, pick, ndim, &v)) return NULL;
         whole made = {.levels = v.n};
         lifted as = hint;
         for (size_t k = 0; k < l->grid.naxes; k++)
-            if (is_sharded(hint.placed[k])) as.placed[k] = cut >> k & 1 ? sharded((int)p.dim[pick[k]]) : REPLICATED;
+            if (is_sharded(hint.placed[k])) as.placed[k] = REPLICATED;
+        place_back(order, norder, &p, pick, &as);
         int64_t extents[WEFT_MAX_RANK];
         lift_extents(l, &as, ndim, dims, extents);
         TRY(term_of_view(l, &v, ndim, extents, &made));
@@ -264,7 +282,7 @@ static weft_status find_whole(lifter *l, const view *view_of_rank, size_t ndim, 
         *out = made;
         *x = as;
         memcpy(best_pick, pick, sizeof pick);
-    } while (next_pick(l, cut, p.count, pick));
+    } while (next_pick(l, cut, p.count, pick) || (l->reorders && lift_next_order(order, norder)));
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int64_t run = cut >> k & 1 ? p.run[best_pick[k]] : 0;
         int split = run ? lift_find_run(l, run) : SPLIT_EVEN;

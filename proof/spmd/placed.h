@@ -13,9 +13,10 @@ typedef enum placed_kind {
 
 enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 16, LIFT_RUNS = 4 };
 
-/* How a dimension is split over the coordinates: evenly; by the partition of that number (1 to LIFT_PARTITIONS); or
- * dealt out in runs of one length, each rank every n-th: run SPLIT_RUNS + i is that of number i. */
-enum { SPLIT_EVEN = 0, SPLIT_RUNS = LIFT_PARTITIONS + 1 };
+/* How a dimension is split over the coordinates: evenly; by the partition of that number (1 to LIFT_PARTITIONS);
+ * dealt out in runs of one length, each rank every n-th: run SPLIT_RUNS + i is that of number i; or evenly too, but
+ * into parts of the parts of axes behind it (lift_nest.c). */
+enum { SPLIT_EVEN = 0, SPLIT_RUNS = LIFT_PARTITIONS + 1, SPLIT_INNER = SPLIT_RUNS + LIFT_RUNS };
 
 /* Of what is not sharded, dim and split are 0. A zeroed one is replicated. */
 typedef struct axis_placement {
@@ -57,7 +58,15 @@ static inline bool has_partition(axis_placement p) {
     return p.split > SPLIT_EVEN && p.split < SPLIT_RUNS;
 }
 static inline bool has_runs(axis_placement p) {
-    return p.split >= SPLIT_RUNS;
+    return p.split >= SPLIT_RUNS && p.split < SPLIT_INNER;
+}
+/* 0: its parts are of those of the axes before it. */
+static inline int nest_depth(axis_placement p) {
+    return p.split >= SPLIT_INNER ? p.split - SPLIT_INNER + 1 : 0;
+}
+/* Into equal parts, whatever they are parts of. */
+static inline bool is_sharded_equally(axis_placement p, int dim) {
+    return p.kind == PLACED_SHARDED && p.dim == dim && (p.split == SPLIT_EVEN || p.split >= SPLIT_INNER);
 }
 
 #endif
