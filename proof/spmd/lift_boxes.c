@@ -337,6 +337,13 @@ static weft_status under_extents(lifter *l, size_t ndim, const int64_t *own, lif
     return NULL;
 }
 
+/* Whether ranks that stand elsewhere along the axes have the term too: they may take other parts of it. */
+static bool is_had_elsewhere(const lifter *l, size_t rank, uint32_t id, uint32_t axes) {
+    for (size_t i = 0; i < l->nranks; i++)
+        if (l->wanted[i][id] && lift_part(l, i, axes) != lift_part(l, rank, axes)) return true;
+    return false;
+}
+
 /* Rows of what the rank has are its part along some axes, where ranks elsewhere along them take other rows. */
 weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out) {
     uint32_t part = term_is(l->t, id, HEAD_RESHAPE) ? term_args(l->t, id)[0].term : id;
@@ -355,11 +362,14 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (ndim != nwhole && is_sharded(x.placed[i])) return NULL;
     uint32_t replicated = lift_axes_with(l, &x, REPLICATED);
-    for (uint32_t axes = 1; axes >> l->grid.naxes == 0; axes++) {
+    uint32_t count = UINT32_C(1) << l->grid.naxes;
+    for (uint32_t i = 1; i < 2 * count; i++) { /* first along axes where the parts of others are to be seen */
+        uint32_t axes = i % count;
         axis_placement placed;
-        if ((axes & replicated) != axes ||
+        if (!axes || (axes & replicated) != axes ||
             !is_part_along(l, rank, axes, whole[d + nwhole - ndim], h->ints[0] / row, dims[d], (int)d, &placed))
             continue;
+        if (i < count && !is_had_elsewhere(l, rank, of, axes)) continue;
         if (!is_own_slice(l, rank, id, axes, part, &x)) continue;
         lifted made = x;
         if (!put_part(l, axes, (int)d, placed, &made)) continue;
