@@ -314,6 +314,7 @@ static weft_status run_planned(weft_pass_context *pass, weft_program *program, v
     return run_with(&n, &rules);
 }
 
-const weft_pass pass_coalesce_grads = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_coalesce_grads = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run, .keeps_places = true};
 const weft_pass pass_plan_buckets = {
     .options = planned_options, .noptions = sizeof planned_options / sizeof *planned_options, .run = run_planned};

@@ -165,4 +165,4 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
                          count == 1 ? "" : "s");
 }
 
-const weft_pass pass_insert_dependencies = {.run = run};
+const weft_pass pass_insert_dependencies = {.run = run, .keeps_places = true};

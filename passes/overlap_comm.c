@@ -77,4 +77,5 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
                          nevents);
 }
 
-const weft_pass pass_overlap_comm = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_overlap_comm = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run, .keeps_places = true};

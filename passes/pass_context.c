@@ -41,5 +41,5 @@ void pass_tells_ends(const weft_pass_context *pass, uint32_t axes) {
 }
 
 rank_edits *pass_rank_edits(const weft_pass_context *pass) {
-    return pass->is_last ? pass->told->edits : NULL;
+    return pass->keeps_edits ? pass->told->edits : NULL;
 }

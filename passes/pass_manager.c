@@ -46,6 +46,13 @@ static weft_status verify(weft_program *program, pending_check *waits) {
     return check_waits(program, waits);
 }
 
+/* Whether all passes behind that one leave attrs that say where ranks stand to others. */
+static bool keep_places_behind(const weft_pass_list *list, size_t index) {
+    for (size_t i = index + 1; i < list->count; i++)
+        if (!list->entries[i].pass->keeps_places) return false;
+    return true;
+}
+
 static weft_status run_one(const weft_pass_list *list, size_t index, weft_program *program, int64_t rank,
                            pass_told *told, weft_report *report, pass_finding *shared, pending_check *waits,
                            certifier *certify) {
@@ -61,7 +68,7 @@ static weft_status run_one(const weft_pass_list *list, size_t index, weft_progra
                               .pending_list = &waits->found,
                               .rank = rank,
                               .told = told,
-                              .is_last = index + 1 == list->count};
+                              .keeps_edits = keep_places_behind(list, index)};
     TRY(certificate_begin(certify, entry->pass, report, out));
     if (out->certificate) pass.certificate = out->certificate;
     arena_init(&pass.scratch, &context->allocator);

@@ -154,7 +154,7 @@ struct weft_pass_context {
     pass_certificate *certificate; /* where the pass claims (certificate.h); NULL: nobody asked */
     int64_t rank;
     struct pass_told *told;
-    bool is_last; /* of its list */
+    bool keeps_edits; /* passes behind it keep places */
     arena scratch;
 };
 

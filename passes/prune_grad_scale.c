@@ -385,4 +385,5 @@ static weft_status run(weft_pass_context *pass, weft_program *program, void *use
     return decide_and_do(&n);
 }
 
-const weft_pass pass_prune_grad_scale = {.options = options, .noptions = sizeof options / sizeof *options, .run = run};
+const weft_pass pass_prune_grad_scale = {
+    .options = options, .noptions = sizeof options / sizeof *options, .run = run, .keeps_places = true};

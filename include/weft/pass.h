@@ -41,6 +41,9 @@ typedef struct weft_pass {
     weft_status (*run)(weft_pass_context *pass, weft_program *program, void *user);
     void *user;
     const char *changes_meaning; /* NULL: the program computes what it did, which can be proved; else how it does not */
+    /* It neither looks at attrs that say which part of a value a rank has (bounds of slices and pads, rows of tables),
+     * nor copies ops that have them: ranks whose programs differ in no more share what it makes of one of them. */
+    bool keeps_places;
 } weft_pass;
 
 /* Adds a host's pass to the context's table; the struct and its strings must outlive the context. */

@@ -64,6 +64,10 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
     if (!v->counts || !p || !p->mesh || v->is_fixed || v->is_pinned) return NULL;
     char words[160];
     axes_placed want = placed_of(&plan->mesh, p);
+    if (p->ndim != v->whole.ndim && p->ndim == (int)v->var->ndim)
+        return weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
+                              "var %s: annotated as declared, with %d dimensions, but what is written to it has %d",
+                              v->var->name->bytes, p->ndim, v->whole.ndim);
     if (p->ndim != v->whole.ndim)
         return weft_pass_refuse(plan->pass, "var %s: expected a placement of %d dimensions, found %d",
                                 v->var->name->bytes, v->whole.ndim, p->ndim);
