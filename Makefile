@@ -9,6 +9,7 @@
 #   MPI=auto|0|1, MPICC=mpicc               the plugin weft_mpi.so: ranks in several processes
 #   CUDA=auto|0|1, NVCC=nvcc                the plugin weft_cuda.so: GPUs
 #   CUDA_ARCHS="80 90 100"                  which GPUs its kernels are compiled for
+#   GPU_ARCHS=90                            of make check-gpu: the same; default: the GPU that is here, else 90
 
 VARIANT ?= release
 BUILD   ?= build
@@ -215,10 +216,12 @@ coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/pla
 # What must hold on a machine with a GPU, which may have no packages: what it runs is put together in $(CARRIED), with the
 # libraries that it loads. There, or where it was carried to: sh tools/check_gpu.sh build/gpu/carried [PART...]
 CARRIED := $(BUILD)/carried
-GPU_TESTS := $(addprefix tests/plain/,cuda_kernels cuda_device cuda_loopback)
+GPU_TESTS := $(addprefix tests/plain/,cuda_kernels cuda_epilogues cuda_halves cuda_device cuda_loopback)
+# Kernels for the GPU at hand alone; without one, for the one that they are carried to.
+GPU_ARCHS ?= $(or $(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | sort -u),90)
 check-gpu:
-	$(Q)$(MAKE) --no-print-directory carried BUILD=$(BUILD)/gpu CUDA_AT=$(CUDA_AT) VARIANT=release CUDA=1 DNNL=0 LAPACK=0 \
-	    KISSFFT=0 MPI=0
+	$(Q)$(MAKE) --no-print-directory carried BUILD=$(BUILD)/gpu CUDA_AT=$(BUILD)/gpu/cuda CUDA_ARCHS="$(GPU_ARCHS)" \
+	    VARIANT=release CUDA=1 DNNL=0 LAPACK=0 KISSFFT=0 MPI=0
 	$(Q)sh tools/check_gpu.sh $(BUILD)/gpu/carried $(PARTS)
 carried: $(WEFT) $(CUDA_PLUGIN) $(GPU_TESTS:%=$(B)/%)
 	$(Q)rm -rf $(CARRIED) && mkdir -p $(CARRIED)/tests/plain $(CARRIED)/lib

@@ -26,5 +26,11 @@ for gpu in '' 1; do
 done
 prints 0 '^0 parts ran: nothing is known of GPUs' 'without a driver nothing is claimed' \
     env WEFT_CUDA_PATH="$standin" WEFT_STANDIN_PROBE=35 sh tools/check_gpu.sh "$folder/at"
-says 2 'no part "speed"' 'a part that is none' env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" speed
+says 2 'no part "noise"' 'a part that is none' env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" noise
+prints 0 '^tiny bfloat16 .* weft op by op +[0-9.]+ ms' 'a line for each figure' \
+    env WEFT_CUDA_PATH="$standin" CHECK_GPU_TINY=1 sh tools/check_gpu.sh "$folder/at" speed
+prints 0 '^overlap +passed .* of collectives behind backward' 'what of collectives is hidden' \
+    env WEFT_CUDA_PATH="$standin" CHECK_GPU_TINY=1 sh tools/check_gpu.sh "$folder/at" overlap
+prints 0 '^sanitize +(passed|skipped) ' 'sanitizers run, or it is said why not' \
+    env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" sanitize
 finish
