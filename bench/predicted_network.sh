@@ -1,10 +1,9 @@
 #!/bin/sh
-# predicted.py over a link: two hosts, which are network namespaces joined by 1 Gbit/s. Needs root and Open MPI. The link's burst is
-# small: what it has saved up while ranks compute would go at the speed of memory, which no link does.
+# predicted.py over a link: two hosts, which are network namespaces joined by 1 Gbit/s. Needs root and Open MPI. Timers that come late
+# slow a link with a small burst down; what a large one saves up while ranks compute goes faster. link_burst=64kb gives another than 256kb.
 # usage: bench/predicted_network.sh [OPTION... MODEL...]     those of predicted.py
 . tests/support/shell.sh
 . tests/support/two_hosts.sh
-: "${link_burst:=64kb}"
 two_hosts_up || { echo 'predicted_network.sh: needs root, iproute2 and util-linux'; exit 1; }
 WEFT=$(cd "$(dirname "$weft")" && pwd)/weft
 export WEFT
