@@ -49,3 +49,64 @@ weft_status infer_slogdeterminant(infer *i) {
     shape_set(infer_out(i, 0), x->dtype, (size_t)x->ndim - 1, dims);
     return NULL;
 }
+
+enum { NO_EXTENT = -2 };
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < 0 || b < 0 ? -1 : a < b ? a : b;
+}
+
+/* An output of the batch of x and the extents that are not NO_EXTENT. */
+static void set_batch_of(infer *i, int o, const shape *x, int64_t rows, int64_t columns) {
+    shape out = *x;
+    out.ndim -= 2;
+    if (rows != NO_EXTENT) out.dims[out.ndim++] = rows;
+    if (columns != NO_EXTENT) out.dims[out.ndim++] = columns;
+    if (infer_out(i, o)) *infer_out(i, o) = out;
+}
+
+weft_status infer_eigh(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2 || !extent_fits(x->dims[x->ndim - 1], x->dims[x->ndim - 2]))
+        return infer_error(i, "expected square matrices");
+    set_batch_of(i, 0, x, NO_EXTENT, x->dims[x->ndim - 1]);
+    if (infer_out(i, 1)) *infer_out(i, 1) = *x;
+    return NULL;
+}
+weft_status infer_eigh_grad(infer *i) {
+    if (infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, schema_input(i->schema, "Eigenvectors"));
+    return NULL;
+}
+
+weft_status infer_svd(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected matrices");
+    int64_t m = x->dims[x->ndim - 2], n = x->dims[x->ndim - 1], k = smaller(m, n);
+    bool full = attr_bool(i->op, "full_matrices", false);
+    set_batch_of(i, 0, x, m, full ? m : k);
+    set_batch_of(i, 1, x, NO_EXTENT, k);
+    set_batch_of(i, 2, x, full ? n : k, n);
+    return NULL;
+}
+
+weft_status infer_qr(infer *i) {
+    const shape *x = infer_in(i, 0);
+    const char *mode = attr_string(i->op, "mode", "reduced");
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected matrices");
+    int64_t m = x->dims[x->ndim - 2], n = x->dims[x->ndim - 1], k = strcmp(mode, "complete") == 0 ? m : smaller(m, n);
+    if (strcmp(mode, "r") != 0) set_batch_of(i, 0, x, m, k);
+    set_batch_of(i, 1, x, k, n);
+    return NULL;
+}
+
+weft_status infer_matrix_rank(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected matrices");
+    set_batch_of(i, 0, x, NO_EXTENT, NO_EXTENT);
+    if (infer_out(i, 0)) infer_out(i, 0)->dtype = WEFT_INT32;
+    return NULL;
+}

@@ -105,3 +105,22 @@ weft_status infer_second_product(infer *i) {
         if (infer_out(i, o) && infer_nin(i, o)) *infer_out(i, o) = *infer_in(i, o);
     return NULL;
 }
+
+/* What is quantized has its own type; scales, and what averages them, are one number, or one of each channel. */
+static weft_status quantized(infer *i, int64_t count) {
+    const shape *x = infer_in(i, 0);
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    for (size_t o = 1; o < i->schema->noutputs; o++) shape_set(infer_out(i, (int)o), x->dtype, 1, &count);
+    return NULL;
+}
+
+weft_status infer_fake_quantize(infer *i) {
+    return quantized(i, 1);
+}
+weft_status infer_fake_quantize_channels(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int32_t axis;
+    if (!shape_known(x)) return NULL;
+    TRY(infer_axis(i, "quant_axis", attr_int(i->op, "quant_axis", 0), x->ndim, &axis));
+    return quantized(i, x->dims[axis]);
+}

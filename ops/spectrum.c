@@ -119,3 +119,52 @@ weft_status infer_yolo_box(infer *i) {
     shape_set(infer_out(i, 1), x->dtype, 3, (const int64_t[]){x->dims[0], boxes, attr_int(i->op, "class_num", 1)});
     return NULL;
 }
+
+/* --- frames of signals -------------------------------------------------------------------------------------------- */
+
+static weft_status frame_axis(const infer *i, bool *out_is_last) {
+    int64_t axis = attr_int(i->op, "axis", -1);
+    if (axis != 0 && axis != -1) return infer_error(i, "axis: expected 0 or -1, found %lld", (long long)axis);
+    *out_is_last = axis == -1;
+    return NULL;
+}
+
+weft_status infer_frame(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t length = attr_int(i->op, "frame_length", 1), hop = attr_int(i->op, "hop_length", 1);
+    bool is_last = true;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(frame_axis(i, &is_last));
+    if (x->ndim < 1 || hop < 1 || length < 1) return infer_error(i, "expected a signal, frames and steps of 1 or more");
+    int64_t time = x->dims[is_last ? x->ndim - 1 : 0];
+    if (time >= 0 && length > time)
+        return infer_error(i, "expected frames of at most %lld elements, found %lld", (long long)time, (long long)length);
+    int64_t count = time < 0 ? -1 : (time - length) / hop + 1;
+    shape out = *x;
+    TRY(shape_append(i, &out, count));
+    if (is_last) {
+        out.dims[x->ndim - 1] = length;
+    } else {
+        for (int32_t d = x->ndim; d > 1; d--) out.dims[d] = x->dims[d - 1];
+        out.dims[0] = count;
+        out.dims[1] = length;
+    }
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_overlap_add(infer *i) {
+    const shape *x = infer_in(i, 0);
+    bool is_last = true;
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    TRY(frame_axis(i, &is_last));
+    if (x->ndim < 2) return infer_error(i, "expected frames of two dimensions or more, found %d", x->ndim);
+    int64_t length = x->dims[is_last ? x->ndim - 2 : 1], count = x->dims[is_last ? x->ndim - 1 : 0];
+    int64_t hop = attr_int(i->op, "hop_length", 1);
+    shape out = *x;
+    out.ndim--;
+    for (int32_t d = 1; !is_last && d < out.ndim; d++) out.dims[d] = x->dims[d + 1];
+    out.dims[is_last ? out.ndim - 1 : 0] = length < 0 || count < 1 ? -1 : (count - 1) * hop + length;
+    *infer_out(i, 0) = out;
+    return NULL;
+}

@@ -1,5 +1,5 @@
 /* special_math.c: the gamma function's relatives by recurrence and asymptotic series (Abramowitz and Stegun 6.3, 6.4);
- * the inverse of erf by Giles' polynomials (2010) and two Newton steps. */
+ * polygamma by Hurwitz' zeta function; Bessel functions by their series (9.6, 9.7); the inverse of erf by Giles' polynomials (2010) and two Newton steps. */
 #include "executor/kernels/special_math.h"
 
 #include <math.h>
@@ -39,6 +39,48 @@ double special_trigamma(double x) {
     double y = 1 / (x * x);
     double series = y * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * 691.0 / 2730)))));
     return below + 1 / x + 0.5 * y + series / x;
+}
+
+double special_polygamma(int n, double x) {
+    static const double bernoulli[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+    double s = n + 1, sum = 0, rise = s, factorial = 2;
+    if (n < 1 || !(x >= 0)) return NAN;
+    if (x == 0) return n % 2 ? INFINITY : -INFINITY;
+    /* zeta(s, x) by Euler and Maclaurin: the sum of (x + k)^-s, its tail as an integral with corrections */
+    for (; x < LARGE + n; x++) sum += pow(x, -s);
+    sum += pow(x, 1 - s) / (s - 1) + 0.5 * pow(x, -s);
+    for (int k = 1; k <= 7; k++) {
+        sum += bernoulli[k - 1] / factorial * rise * pow(x, 1 - s - 2 * k);
+        rise *= (s + 2 * k - 1) * (s + 2 * k);
+        factorial *= (2 * k + 1) * (2 * k + 2);
+    }
+    return (n % 2 ? 1 : -1) * tgamma(s) * sum;
+}
+
+/* Below 20 the power series, of which no term is negative; from there on the asymptotic one (9.7.1). */
+double special_bessel_i_scaled(int order, double x) {
+    double size = fabs(x), term = 1, sum = 0;
+    if (isnan(x)) return x;
+    if (size < 20) {
+        term = order ? size / 2 : 1;
+        for (int k = 1; sum + term != sum; k++) {
+            sum += term;
+            term *= size * size / 4 / k / (k + order);
+        }
+        sum *= exp(-size);
+    } else {
+        for (int k = 1; k < 30 && sum + term != sum; k++) {
+            sum += term;
+            double odd = 2 * k - 1;
+            term *= (odd * odd - 4 * order) / (8 * size * k);
+        }
+        sum /= sqrt(2 * pi * size);
+    }
+    return order && x < 0 ? -sum : sum;
+}
+
+double special_bessel_i(int order, double x) {
+    return special_bessel_i_scaled(order, x) * exp(fabs(x));
 }
 
 static double polynomial(const double *c, int n, double x) {

@@ -7,6 +7,11 @@ double special_lgamma(double x);
 /* Its first and second derivative. NaN, or an infinity, at the poles 0, -1, -2, ... */
 double special_digamma(double x);
 double special_trigamma(double x);
+/* Derivative n + 1 of lgamma, of n >= 1 and x > 0; NaN for other n. Infinite at 0, NaN below. */
+double special_polygamma(int n, double x);
+/* The modified Bessel function of order 0 or 1; the same times exp(-|x|). */
+double special_bessel_i(int order, double x);
+double special_bessel_i_scaled(int order, double x);
 /* The y of erf(y) = x; infinite at -1 and 1, NaN beyond. */
 double special_erfinv(double x);
 

@@ -65,7 +65,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
     F(sigmoid, 1.0f / (1.0f + vm_exp(-x)), 1.0 / (1.0 + exp(-x)))                                                      \
     F(sqrt, sqrtf(x), sqrt(x))                                                                                         \
     F(square, x *x, x *x)                                                                                              \
-    F(abs, fabsf(x), fabs(x))                                                                                          \
+    F(real_abs, fabsf(x), fabs(x))                                                                                         \
     F(exp, vm_exp(x), exp(x))                                                                                          \
     F(log, logf(x), log(x))
 
@@ -76,7 +76,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
     G(sigmoid, g *x *(1 - x), g *x *(1 - x))                                                                           \
     G(sqrt, g * 0.5f / x, g * 0.5 / x)                                                                                 \
     G(square, g * 2 * x, g * 2 * x)                                                                                    \
-    G(abs, x > 0 ? g : x < 0 ? -g : g * x, x > 0 ? g : x < 0 ? -g : g * x)                                             \
+    G(real_abs, x > 0 ? g : x < 0 ? -g : g * x, x > 0 ? g : x < 0 ? -g : g * x)                                        \
     G(exp, g *x, g *x)                                                                                                 \
     G(log, g / x, g / x)
 
@@ -91,8 +91,8 @@ DEFINE_UNARY(relu_run_int32, int32_t, x > 0 ? x : 0)
 DEFINE_UNARY(relu_run_int64, int64_t, x > 0 ? x : 0)
 DEFINE_UNARY(square_run_int32, int32_t, (int32_t)((uint32_t)x *(uint32_t)x))
 DEFINE_UNARY(square_run_int64, int64_t, (int64_t)((uint64_t)x *(uint64_t)x))
-DEFINE_UNARY(abs_run_int32, int32_t, (int32_t)(x < 0 ? 0 - (uint32_t)x : (uint32_t)x))
-DEFINE_UNARY(abs_run_int64, int64_t, (int64_t)(x < 0 ? 0 - (uint64_t)x : (uint64_t)x))
+DEFINE_UNARY(real_abs_run_int32, int32_t, (int32_t)(x < 0 ? 0 - (uint32_t)x : (uint32_t)x))
+DEFINE_UNARY(real_abs_run_int64, int64_t, (int64_t)(x < 0 ? 0 - (uint64_t)x : (uint64_t)x))
 
 #define DEFINE_BACKWARD(name, fp32, fp64)                                                                              \
     DEFINE_GRADIENT(name##_grad_fp32, float, fp32)                                                                     \
@@ -194,12 +194,40 @@ static weft_status run_unary(const kernel_call *c) {
 DEFINE_UNARY_KERNEL(relu, relu_run_int32, relu_run_int64)
 DEFINE_UNARY_KERNEL(aten_relu, relu_run_int32, relu_run_int64)
 DEFINE_UNARY_KERNEL(square, square_run_int32, square_run_int64)
-DEFINE_UNARY_KERNEL(abs, abs_run_int32, abs_run_int64)
+DEFINE_UNARY_KERNEL(real_abs, real_abs_run_int32, real_abs_run_int64)
 DEFINE_UNARY_KERNEL(tanh, NULL, NULL)
 DEFINE_UNARY_KERNEL(sigmoid, NULL, NULL)
 DEFINE_UNARY_KERNEL(sqrt, NULL, NULL)
 DEFINE_UNARY_KERNEL(exp, NULL, NULL)
 DEFINE_UNARY_KERNEL(log, NULL, NULL)
+
+/* --- abs: also of complex numbers --------------------------------------------------------------------------------- */
+
+/* The parts of a complex tensor, two real numbers for each of numel; of no type where it has none. */
+static tensor parts_of(const tensor *t) {
+    tensor parts = *t;
+    parts.dtype = t->dtype == WEFT_COMPLEX64    ? WEFT_FP32
+                  : t->dtype == WEFT_COMPLEX128 ? WEFT_FP64
+                                                : WEFT_DTYPE_NONE;
+    return parts;
+}
+
+static void complex_abs_rows(const kernel_call *c, int64_t first, int64_t end) {
+    tensor parts = parts_of(arg_in(c, 0));
+    element_range e = elements_of(c, parts.numel, first, end);
+    for (int64_t i = e.at; i < e.at + e.n; i++)
+        tensor_set_real(arg_out(c, 0), i, hypot(tensor_real(&parts, 2 * i), tensor_real(&parts, 2 * i + 1)));
+}
+
+static weft_status prepare_abs(kernel_prepare *p) {
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    tensor parts = parts_of(x);
+    if (parts.dtype == WEFT_DTYPE_NONE) return prepare_real_abs(p);
+    TRY(require_same_dtype(p, &parts, out, "output"));
+    split_elements(p, complex_abs_rows, x->numel);
+    return out->numel == x->numel ? NULL : kernel_unsupported(p, "expected as many elements in the output as in X");
+}
+const kernel kernel_abs = {prepare_abs, run_unary};
 
 static weft_status prepare_gelu(kernel_prepare *p) {
     static const unary by_erf = {gelu_run_fp32, gelu_run_fp64, NULL, NULL};
@@ -256,6 +284,29 @@ static weft_status prepare_gradient(kernel_prepare *p, gradient_fn fp32, gradien
     }                                                                                                                  \
     const kernel kernel_##name##_grad = {prepare_##name##_grad, kernel_run_rows};
 BACKWARD(DEFINE_GRADIENT_KERNEL)
+
+/* g X / |X|, 0 at 0. */
+static void complex_abs_grad_rows(const kernel_call *c, int64_t first, int64_t end) {
+    tensor parts = parts_of(arg_in(c, SOURCE)), slopes = parts_of(arg_out(c, 0));
+    element_range e = elements_of(c, parts.numel, first, end);
+    for (int64_t i = e.at; i < e.at + e.n; i++) {
+        double re = tensor_real(&parts, 2 * i), im = tensor_real(&parts, 2 * i + 1), size = hypot(re, im);
+        double g = size == 0 ? 0 : tensor_real(arg_in(c, DOUT), i) / size;
+        tensor_set_real(&slopes, 2 * i, size == 0 ? 0 : g * re);
+        tensor_set_real(&slopes, 2 * i + 1, size == 0 ? 0 : g * im);
+    }
+}
+
+static weft_status prepare_abs_grad(kernel_prepare *p) {
+    const tensor *x = type_in(p, SOURCE), *g = type_in(p, DOUT);
+    tensor parts = parts_of(x);
+    if (parts.dtype == WEFT_DTYPE_NONE) return prepare_real_abs_grad(p);
+    TRY(require_same_dtype(p, &parts, g, "Out@GRAD"));
+    TRY(require_same_dtype(p, x, type_out(p, 0), "X@GRAD"));
+    split_elements(p, complex_abs_grad_rows, x->numel);
+    return g->numel == x->numel ? NULL : kernel_unsupported(p, "expected as many elements in Out@GRAD as in X");
+}
+const kernel kernel_abs_grad = {prepare_abs_grad, kernel_run_rows};
 
 static weft_status prepare_gelu_grad(kernel_prepare *p) {
     return attr_bool(p->op, "approximate", false) ? prepare_gradient(p, gelu_tanh_grad_fp32, gelu_tanh_grad_fp64)

@@ -38,6 +38,18 @@ static inline double stanh_slope(double x, double a, double b) {
     double t = tanh(a * x);
     return a * b * (1 - t * t);
 }
+/* Derivatives of i0e, i1 and i1e. */
+static inline double i0e_slope(double x) {
+    double sign = (x > 0) - (x < 0);
+    return special_bessel_i_scaled(1, x) - sign * special_bessel_i_scaled(0, x);
+}
+static inline double i1_slope(double x) {
+    return x == 0 ? 0.5 : special_bessel_i(0, x) - special_bessel_i(1, x) / x;
+}
+static inline double i1e_slope(double x) {
+    double sign = (x > 0) - (x < 0);
+    return x == 0 ? 0.5 : special_bessel_i_scaled(0, x) - special_bessel_i_scaled(1, x) * (sign + 1 / x);
+}
 static inline double logit(double x, double eps) {
     if (eps == 0 && (x < 0 || x > 1)) return NAN;
     double inside = x < eps ? eps : x > 1 - eps ? 1 - eps : x;
@@ -80,6 +92,11 @@ static inline double logit(double x, double eps) {
     F(digamma, special_digamma((double)x), special_digamma(x))                                                     \
     F(expm1, expm1f(x), expm1(x))                                                                                      \
     F(erfinv, special_erfinv((double)x), special_erfinv(x))                                                        \
+    F(i0, special_bessel_i(0, (double)x), special_bessel_i(0, x))                                                      \
+    F(i0e, special_bessel_i_scaled(0, (double)x), special_bessel_i_scaled(0, x))                                       \
+    F(i1, special_bessel_i(1, (double)x), special_bessel_i(1, x))                                                      \
+    F(i1e, special_bessel_i_scaled(1, (double)x), special_bessel_i_scaled(1, x))                                       \
+    F(polygamma, special_polygamma((int)a, (double)x), special_polygamma((int)a, x))                                   \
     F(trunc, truncf(x), trunc(x))
 
 #define SELU_GRAD (x > 0 ? g * a : g * (x + a * b))
@@ -115,6 +132,11 @@ static inline double logit(double x, double eps) {
     G(digamma, (double)g *special_trigamma((double)x), g *special_trigamma(x))                                     \
     G(expm1, g *(x + 1), g *(x + 1))                                                                                   \
     G(erfinv, g *(float)HALF_SQRT_PI *expf(x *x), g *HALF_SQRT_PI *exp(x *x))                                          \
+    G(i0, (double)g *special_bessel_i(1, (double)x), g *special_bessel_i(1, x))                                        \
+    G(i0e, (double)g *i0e_slope((double)x), g *i0e_slope(x))                                                           \
+    G(i1, (double)g *i1_slope((double)x), g *i1_slope(x))                                                              \
+    G(i1e, (double)g *i1e_slope((double)x), g *i1e_slope(x))                                                           \
+    G(polygamma, (double)g *special_polygamma((int)a + 1, (double)x), g *special_polygamma((int)a + 1, x))             \
     G(trunc, g * 0, g * 0)
 
 FORWARD(DEFINE_FORWARDS)

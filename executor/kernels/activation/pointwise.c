@@ -131,6 +131,7 @@ static const op_parameters parameters[] = {
     {"hard_shrink", "hard_shrink_grad", {{"threshold", 0.5, NULL}}},
     {"thresholded_relu", "thresholded_relu_grad", {{"threshold", 1, NULL}, {"value", 0, NULL}}},
     {"stanh", "stanh_grad", {{"scale_a", 0.67, NULL}, {"scale_b", 1.7159, NULL}}},
+    {"polygamma", "polygamma_grad", {{"n", 1, NULL}}},
     {"logit", "logit_grad", {{"eps", 1e-6, NULL}}},
 };
 
@@ -214,6 +215,7 @@ static weft_status prepare_runs(kernel_prepare *p, const pointwise_runs *f, int 
 weft_status pointwise_prepare_gradient(kernel_prepare *p, pointwise_fn fp32, pointwise_fn fp64) {
     pointwise_runs f = {.fp32 = fp32, .fp64 = fp64};
     int gradient = slot_named(p, "Out@GRAD"), x = slot_named(p, "X"), y = slot_named(p, "Out");
+    if (gradient < 0) gradient = slot_named(p, "out@GRAD"), x = slot_named(p, "x"); /* as newer ops spell it */
     return prepare_runs(p, &f, x >= 0 ? x : y >= 0 ? y : gradient, gradient);
 }
 

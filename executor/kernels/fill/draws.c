@@ -1,4 +1,4 @@
-/* draws.c: numbers drawn by what an input says: bernoulli, multinomial, randperm, gumbel_softmax.
+/* draws.c: numbers drawn by what an input says: bernoulli, seed, randperm, multinomial, gumbel_softmax.
  *
  * Draws are by the run's seed, the op, the step and the element (random.h), and not Paddle's: tests look at their
  * distribution. Without replacement the k smallest of -log(u) / share are taken, which is to draw one after another
@@ -35,6 +35,29 @@ static weft_status run_bernoulli(const kernel_call *c) {
 }
 
 const kernel kernel_bernoulli = {prepare_bernoulli, run_bernoulli};
+
+/* --- seed: of a dropout that is computed twice; not 0, which would be no seed of its own --------------------------- */
+
+static weft_status prepare_seed(kernel_prepare *p) {
+    int64_t *seed = KERNEL_STATE(p, int64_t);
+    if (!seed) return base_out_of_memory();
+    *seed = attr_int(p->op, "seed", 0);
+    TRY(require_present(p, type_out(p, 0), "Out"));
+    if (type_out(p, 0)->dtype != WEFT_INT32)
+        return kernel_unsupported(p, "expected int32, found %s", dtype_text(type_out(p, 0)->dtype));
+    return require_numel(p, type_out(p, 0), 1, "Out");
+}
+
+static weft_status run_seed(const kernel_call *c) {
+    int64_t given = *(const int64_t *)c->state;
+    random_key key = random_key_of(c, 0);
+    uint32_t bits[4];
+    philox(key.seed, key.op_seed, key.step, 0, bits);
+    *(int32_t *)arg_out(c, 0)->data = given ? (int32_t)given : (int32_t)(bits[0] >> 1) | 1;
+    return NULL;
+}
+
+const kernel kernel_seed = {prepare_seed, run_seed};
 
 /* --- randperm ----------------------------------------------------------------------------------------------------- */
 

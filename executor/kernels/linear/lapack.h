@@ -1,4 +1,4 @@
-/* lapack.h: what linear.c and systems.c call of LAPACK, by its Fortran names; matrices are there by columns. */
+/* lapack.h: what the files here call of LAPACK, by its Fortran names; matrices are there by columns. */
 #ifndef EXECUTOR_KERNELS_LINEAR_LAPACK_H
 #define EXECUTOR_KERNELS_LINEAR_LAPACK_H
 
@@ -15,6 +15,15 @@ void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *inf
 void dtrtrs_(const char *uplo, const char *trans, const char *diag, const int *n, const int *nrhs, const double *a,
              const int *lda, double *b, const int *ldb, int *info, size_t uplo_length, size_t trans_length,
              size_t diag_length);
+void dsyevd_(const char *jobz, const char *uplo, const int *n, double *a, const int *lda, double *w, double *work,
+             const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_length, size_t uplo_length);
+void dgesdd_(const char *jobz, const int *m, const int *n, double *a, const int *lda, double *s, double *u,
+             const int *ldu, double *vt, const int *ldvt, double *work, const int *lwork, int *iwork, int *info,
+             size_t jobz_length);
+void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *tau, double *work, const int *lwork,
+             int *info);
+void dorgqr_(const int *m, const int *n, const int *k, double *a, const int *lda, const double *tau, double *work,
+             const int *lwork, int *info);
 #endif
 
 #endif

@@ -71,14 +71,15 @@ static weft_status prepare_forward(kernel_prepare *p, bool is_mean, bool everyth
     state *s = p->state;
     if (is_mean) s->factor = mean_factor(x, out);
     bool floats = dtype_is_float(x->dtype) && dtype_is_float(out->dtype);
-    bool integers = !is_mean && is_integer(x->dtype) && (out->dtype == WEFT_INT64 || out->dtype == WEFT_INT32);
+    bool integers = !is_mean && is_integer(x->dtype) && (out->dtype == WEFT_INT64 || out->dtype == WEFT_INT32 ||
+                     out->dtype == WEFT_FP32 || out->dtype == WEFT_FP64);
     if (!floats && !integers)
         return kernel_unsupported(p, "no such reduction of %s to %s", dtype_text(x->dtype), dtype_text(out->dtype));
     p->workspace_nbytes = (size_t)out->numel * sizeof(double);
     return NULL;
 }
 
-static void sum_integers(const loops *l, const tensor *x, const tensor *out, int64_t *acc) {
+static void sum_integers(const loops *l, const tensor *x, tensor *out, int64_t *acc) {
     int64_t n = loops_run(l), xs = loops_stride(l, 0), stride = loops_stride(l, 1);
     for (walk w = walk_start(l); w.left; walk_next(l, &w))
         for (int64_t i = 0; i < n; i++)
@@ -87,15 +88,18 @@ static void sum_integers(const loops *l, const tensor *x, const tensor *out, int
     for (int64_t i = 0; i < out->numel; i++) {
         if (out->dtype == WEFT_INT64) {
             ((int64_t *)out->data)[i] = acc[i];
-        } else {
+        } else if (out->dtype == WEFT_INT32) {
             ((int32_t *)out->data)[i] = (int32_t)acc[i];
+        } else {
+            tensor_set_real(out, i, (double)acc[i]);
         }
     }
 }
 
 static weft_status run_forward(const kernel_call *c) {
     const state *s = c->state;
-    const tensor *x = arg_in(c, X), *out = arg_out(c, 0);
+    const tensor *x = arg_in(c, X);
+    tensor *out = arg_out(c, 0);
     memset(c->workspace, 0, (size_t)out->numel * sizeof(double));
     if (!dtype_is_float(x->dtype)) {
         sum_integers(&s->loops, x, out, c->workspace);
@@ -129,7 +133,8 @@ static weft_status prepare_gradient(kernel_prepare *p, bool is_mean, bool everyt
     TRY(prepare_loops(p, dx, dout, everything));
     state *s = p->state;
     if (is_mean) s->factor = mean_factor(dx, dout);
-    if (!dtype_is_float(dx->dtype) || !dtype_is_float(dout->dtype))
+    bool floats = dtype_is_float(dx->dtype) && dtype_is_float(dout->dtype);
+    if (!floats && (is_mean || !is_integer(dx->dtype) || !is_integer(dout->dtype)))
         return kernel_unsupported(p, "expected float types, found %s and %s", dtype_text(dout->dtype),
                                   dtype_text(dx->dtype));
     return NULL;
@@ -145,11 +150,24 @@ static void scale_run(const tensor *dout, int64_t from, const tensor *dx, int64_
     store_doubles(dx->dtype, n, values, dst);
 }
 
+/* Of counts, whose gradients end in integers. */
+static void spread_integers(const loops *l, const tensor *dout, const tensor *dx) {
+    int64_t n = loops_run(l);
+    for (walk w = walk_start(l); w.left; walk_next(l, &w))
+        for (int64_t i = 0; i < n; i++)
+            fill_elements(dx->dtype, (char *)dx->data + (size_t)(w.at[0] + i) * weft_dtype_nbytes(dx->dtype), 1,
+                          (double)tensor_integer(dout, w.at[1] + i * loops_stride(l, 1)));
+}
+
 static weft_status run_gradient(const kernel_call *c) {
     const state *s = c->state;
     const loops *l = &s->loops;
     const tensor *dout = arg_in(c, DOUT), *dx = arg_out(c, 0);
     int64_t n = loops_run(l);
+    if (!dtype_is_float(dx->dtype)) {
+        spread_integers(l, dout, dx);
+        return NULL;
+    }
     for (walk w = walk_start(l); w.left; walk_next(l, &w)) {
         if (loops_stride(l, 1) == 0) {
             double value;

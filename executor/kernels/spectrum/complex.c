@@ -1,5 +1,7 @@
 /* complex.c: complex tensors from real ones and their parts. A complex number is a pair of reals, so that most of these
  * are copies with a stride of 2. Paddle: phi/kernels/impl/complex_{kernel,grad_kernel}_impl.h. */
+#include <math.h>
+
 #include "executor/kernels/layout.h"
 
 static weft_dtype real_of(weft_dtype dtype) {
@@ -75,6 +77,66 @@ const kernel kernel_real = {prepare_part, run_real};
 const kernel kernel_imag = {prepare_part, run_imag};
 const kernel kernel_real_grad = {prepare_part_grad, run_real_grad};
 const kernel kernel_imag_grad = {prepare_part_grad, run_imag_grad};
+
+/* --- angle: of a real number 0 or pi, and its gradient 0; that of 0 is 0 ------------------------------------------- */
+
+static weft_status require_angle(const kernel_prepare *p, const tensor *x, const tensor *angle) {
+    TRY(require_present(p, x, "X"));
+    if (real_of(x->dtype) != WEFT_DTYPE_NONE) {
+        TRY(require_parts(p, x, angle, "Out"));
+        return require_numel(p, angle, x->numel, "Out");
+    }
+    TRY(require_real(p, x, "X"));
+    TRY(require_present(p, angle, "Out"));
+    return require_like(p, x, angle, x->numel, "Out");
+}
+static weft_status prepare_angle(kernel_prepare *p) {
+    return require_angle(p, type_in(p, 0), type_out(p, 0));
+}
+static weft_status prepare_angle_grad(kernel_prepare *p) {
+    TRY(require_angle(p, type_in(p, 0), type_in(p, 1)));
+    TRY(require_present(p, type_out(p, 0), "X@GRAD"));
+    TRY(require_same_dtype(p, type_in(p, 0), type_out(p, 0), "X@GRAD"));
+    return require_numel(p, type_out(p, 0), type_in(p, 0)->numel, "X@GRAD");
+}
+
+/* A complex tensor as its parts, one after another. */
+static tensor parts_of(const tensor *t) {
+    tensor parts = *t;
+    parts.dtype = real_of(t->dtype);
+    parts.numel = 2 * t->numel;
+    return parts;
+}
+
+static weft_status run_angle(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0);
+    bool is_complex = real_of(x->dtype) != WEFT_DTYPE_NONE;
+    tensor parts = is_complex ? parts_of(x) : *x;
+    for (int64_t i = 0; i < x->numel; i++) {
+        double re = tensor_real(&parts, is_complex ? 2 * i : i), im = is_complex ? tensor_real(&parts, 2 * i + 1) : 0;
+        tensor_set_real(arg_out(c, 0), i, is_complex ? atan2(im, re) : re < 0 ? acos(-1) : isnan(re) ? re : 0);
+    }
+    return NULL;
+}
+
+static weft_status run_angle_grad(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0);
+    tensor *dx = arg_out(c, 0);
+    tensor_clear(dx);
+    if (real_of(x->dtype) == WEFT_DTYPE_NONE) return NULL;
+    tensor parts = parts_of(x), slopes = parts_of(dx);
+    for (int64_t i = 0; i < x->numel; i++) {
+        double re = tensor_real(&parts, 2 * i), im = tensor_real(&parts, 2 * i + 1), size = re * re + im * im;
+        if (size == 0) continue;
+        double g = tensor_real(arg_in(c, 1), i) / size;
+        tensor_set_real(&slopes, 2 * i, -im * g);
+        tensor_set_real(&slopes, 2 * i + 1, re * g);
+    }
+    return NULL;
+}
+
+const kernel kernel_angle = {prepare_angle, run_angle};
+const kernel kernel_angle_grad = {prepare_angle_grad, run_angle_grad};
 
 /* --- as_real, as_complex: the same bytes; conj: the other sign of every other element ------------------------------
  */
