@@ -37,7 +37,7 @@ for name in $programs_of; do
         shift
         # shellcheck disable=SC2086
         env "$@" "$weft" run $programs --ranks "$n" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" \
-            --unsafe --device cuda --steps 3 --save "$folder/$what.npz" >"$folder/$what.csv" 2>"$folder/$what.err"
+            --unsafe --device cuda --watchdog 100:300 --steps 3 --save "$folder/$what.npz" >"$folder/$what.csv" 2>"$folder/$what.err"
         ok $? "$name, $what: $(tail -n 2 "$folder/$what.err")"
     }
     run threads WEFT_LAUNCH=
@@ -57,17 +57,17 @@ done
 # --- what goes wrong in one process ends all ----------------------------------------------------------------------------
 case=$fixtures/paddle26/mlp_sgd_dp2
 loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
-fails() { # FAIL PATTERN WHAT
+fails() { # FAIL PATTERN WHAT WATCHDOG
     mkdir "$folder/shared"
-    WEFT_LAUNCH=mpi WEFT_STANDIN_FAIL=$1 WEFT_STANDIN_SHARED="$folder/shared" timeout 100 "$weft" run \
+    WEFT_LAUNCH=mpi WEFT_STANDIN_FAIL=$1 WEFT_STANDIN_SHARED="$folder/shared" timeout 300 "$weft" run \
         "$case/rank0.pdmodel" "$case/rank1.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" \
-        --fetch "$loss" --device cuda --watchdog 1:2 >"$folder/out" 2>"$folder/err"
+        --fetch "$loss" --device cuda --watchdog "$4" >"$folder/out" 2>"$folder/err"
     status=$?
     [ $status != 0 ] && [ $status != 124 ] && grep -q -E "$2" "$folder/err"
     ok $? "$3: exit $status: $(cat "$folder/err")"
     rm -r "$folder/shared"
 }
-fails allreduce:3 'rank [01], .*c_allreduce_sum.*a failure of the stand-in' 'a collective that is refused'
-fails hang:5 'ring' 'a collective that does not end'
-fails init:1 'ncclCommInitRankConfig' 'a rank without a communicator'
+fails allreduce:3 'rank [01], .*c_allreduce_sum.*a failure of the stand-in' 'a collective that is refused' 100:300
+fails hang:5 'ring' 'a collective that does not end' 1:5
+fails init:1 'ncclCommInitRankConfig' 'a rank without a communicator' 100:300
 finish
