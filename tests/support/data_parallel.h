@@ -15,6 +15,8 @@ static weft_program *program;
 static weft_report *report;
 
 static inline void setup(void) {
+    program = NULL;
+    report = NULL;
     cr_assert_null(weft_context_create(NULL, &context));
 }
 

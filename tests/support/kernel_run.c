@@ -75,16 +75,21 @@ static void require(weft_status status) {
     abort();
 }
 
+/* One for all: under ASan a context takes longer than most kernels. */
+static weft_context *shared_context(void) {
+    static weft_context *context;
+    if (!context) require(weft_context_create(NULL, &context));
+    return context;
+}
+
 void kernel_test_init(kernel_test *t, const char *op_type) {
-    *t = (kernel_test){.op_seed = 1, .nthreads = 1};
-    require(weft_context_create(NULL, &t->context));
+    *t = (kernel_test){.op_seed = 1, .nthreads = 1, .context = shared_context()};
     require(weft_program_create(t->context, &t->program));
     require(weft_op_create(t->program, op_type, &t->op));
 }
 
 void kernel_test_fini(kernel_test *t) {
     weft_program_destroy(t->program);
-    weft_context_destroy(t->context);
 }
 
 static tensor dense(weft_dtype dtype, void *data, int64_t d0, int64_t d1, int64_t d2) {

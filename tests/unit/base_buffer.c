@@ -53,7 +53,7 @@ static const struct number_case text_cases[] = {
 };
 TABLE_ROWS(numbers, text, text_cases);
 
-ParameterizedTest(size_t *row, numbers, text) {
+TABLE_TEST(size_t *row, numbers, text) {
     const struct number_case *c = &text_cases[*row];
     char out[64];
     const char *as_float = print_float((float)c->value, out);

@@ -27,7 +27,7 @@ static const struct bad_text errors_cases[] = {
 };
 TABLE_ROWS(json, errors, errors_cases);
 
-ParameterizedTest(size_t *row, json, errors) {
+TABLE_TEST(size_t *row, json, errors) {
     const struct bad_text *c = &errors_cases[*row];
     json_t *root = NULL;
     weft_status status = json_read(context, c->json, strlen(c->json), "t.json", &root);

@@ -80,7 +80,7 @@ static const struct bad_text errors_cases[] = {
 };
 TABLE_ROWS(yaml, errors, errors_cases);
 
-ParameterizedTest(size_t *row, yaml, errors) {
+TABLE_TEST(size_t *row, yaml, errors) {
     const struct bad_text *c = &errors_cases[*row];
     yaml_node *root = NULL;
     weft_status status = yaml_read(context, c->yaml, strlen(c->yaml), "t.yaml", NULL, &tree, &root);
@@ -144,7 +144,7 @@ static const struct scalar_case scalars_cases[] = {
 };
 TABLE_ROWS(yaml, scalars, scalars_cases);
 
-ParameterizedTest(size_t *row, yaml, scalars) {
+TABLE_TEST(size_t *row, yaml, scalars) {
     const struct scalar_case *c = &scalars_cases[*row];
     char flow[64];
     snprintf(flow, sizeof flow, "[%s]", c->yaml);
@@ -217,7 +217,7 @@ static void assert_reads_back(const char *bytes, size_t nbytes) {
     buffer_fini(&b);
 }
 
-ParameterizedTest(size_t *row, yaml, strings) {
+TABLE_TEST(size_t *row, yaml, strings) {
     const struct string_case *c = &strings_cases[*row];
     buffer b;
     buffer_init(&b, &context->allocator);

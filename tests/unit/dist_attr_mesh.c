@@ -57,7 +57,7 @@ static void assert_says(weft_status status, const char *message) {
     weft_status_free(status);
 }
 
-ParameterizedTest(size_t *row, mesh, check) {
+TABLE_TEST(size_t *row, mesh, check) {
     const struct mesh_case *c = &check_cases[*row];
     mesh m = {c->ndim, c->shape, c->ids, c->names};
     assert_says(mesh_check(&m, "here"), c->message);
@@ -77,7 +77,7 @@ static const struct ring_case {
 };
 TABLE_ROWS(ring, check, ring_cases);
 
-ParameterizedTest(size_t *row, ring, check) {
+TABLE_TEST(size_t *row, ring, check) {
     const struct ring_case *c = &ring_cases[*row];
     ring r = {c->id, c->nranks, c->ranks, NULL};
     assert_says(ring_check(&r, "here"), c->message);

@@ -31,7 +31,7 @@ static const struct slice_case {
 };
 TABLE_ROWS(placement, slice, slice_cases);
 
-ParameterizedTest(size_t *row, placement, slice) {
+TABLE_TEST(size_t *row, placement, slice) {
     const struct slice_case *c = &slice_cases[*row];
     placement p = {.mesh = c->mesh, .ndim = c->ndim, .dims_mapping = c->mapping};
     int64_t offset[3] = {0}, extent[3] = {0}, whole[3] = {0};
@@ -162,7 +162,7 @@ static const struct check_case {
 };
 TABLE_ROWS(placement, check, check_cases);
 
-ParameterizedTest(size_t *row, placement, check) {
+TABLE_TEST(size_t *row, placement, check) {
     const struct check_case *c = &check_cases[*row];
     placement p = {.mesh = c->mesh, .ndim = c->ndim, .dims_mapping = c->mapping, .partial_axes = c->partial};
     weft_status status = placement_check(&p, c->tensor_ndim, "w");

@@ -1,11 +1,11 @@
 /* executor_slice.c: boxes of dense tensors against indexing one by one. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdlib.h>
 
 #include "dist_attr/slice.h"
+#include "tests/support/table.h"
 
-static struct slice boxes[] = {
+static const struct slice boxes[] = {
     {0, {0}, {0}, {0}},
     {1, {7}, {2}, {4}},
     {1, {7}, {0}, {7}},
@@ -19,9 +19,7 @@ static struct slice boxes[] = {
     {4, {2, 1, 3, 2}, {1, 0, 1, 0}, {1, 1, 2, 2}},
 };
 
-ParameterizedTestParameters(executor_slice, box) {
-    return cr_make_param_array(struct slice, boxes, sizeof boxes / sizeof *boxes);
-}
+TABLE_ROWS(executor_slice, box, boxes);
 
 static size_t numel(int ndim, const int64_t *dims) {
     size_t n = 1;
@@ -41,7 +39,8 @@ static size_t place_of(const slice *s, size_t k) {
     return at;
 }
 
-ParameterizedTest(struct slice *s, executor_slice, box) {
+TABLE_TEST(size_t *row, executor_slice, box) {
+    const slice *s = &boxes[*row];
     static const size_t sizes[] = {1, 2, 4, 8};
     for (size_t z = 0; z < 4; z++) {
         size_t size = sizes[z], nwhole = numel(s->ndim, s->whole), npart = numel(s->ndim, s->extent);

@@ -48,7 +48,7 @@ static const rounding roundings[] = {
 };
 
 TABLE_ROWS(kernels_math, halves_round_to_nearest_even, roundings);
-ParameterizedTest(size_t *row, kernels_math, halves_round_to_nearest_even) {
+TABLE_TEST(size_t *row, kernels_math, halves_round_to_nearest_even) {
     const rounding *r = &roundings[*row];
     cr_expect_eq(f32_to_bf16(r->value), r->bf16, "bf16 of %a is %04x", (double)r->value, f32_to_bf16(r->value));
     cr_expect_eq(f32_to_fp16(r->value), r->fp16, "fp16 of %a is %04x", (double)r->value, f32_to_fp16(r->value));
@@ -79,7 +79,7 @@ static const approximation approximations[] = {
 };
 
 TABLE_ROWS(kernels_math, approximations_are_close, approximations);
-ParameterizedTest(size_t *row, kernels_math, approximations_are_close) {
+TABLE_TEST(size_t *row, kernels_math, approximations_are_close) {
     const approximation *a = &approximations[*row];
     for (int i = 0; i <= 200000; i++) {
         float x = a->low + (a->high - a->low) * (float)i / 200000.0f, y = a->f(x);
@@ -184,7 +184,7 @@ static double noise(uint32_t *state) {
 }
 
 TABLE_ROWS(kernels_math, products_are_right, products);
-ParameterizedTest(size_t *row, kernels_math, products_are_right) {
+TABLE_TEST(size_t *row, kernels_math, products_are_right) {
     const product *p = &products[*row];
     size_t na = (size_t)p->m * (size_t)p->k, nb = (size_t)p->n * (size_t)p->k, nc = (size_t)p->m * (size_t)p->n;
     double *a = calloc(na + 1, 8), *b = calloc(nb + 1, 8), *c = calloc(nc, 8), *want = calloc(nc, 8);

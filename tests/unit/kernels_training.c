@@ -1,12 +1,12 @@
 /* Kernels of convolution, normalisation, losses, embedding and optimizers beyond what recordings show: sizes that take
  * the paths of large tensors, gradients by rows, master copies, and values that must be refused. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/kernel_run.h"
+#include "tests/support/table.h"
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {
     t->rows = rows;
@@ -88,20 +88,19 @@ static void put_conv_attrs(kernel_test *t, const conv_case *k) {
     kernel_put_string(t, "data_format", k->channels_last ? "NHWC" : "NCHW");
 }
 
-ParameterizedTestParameters(kernels_training, convolution) {
-    static conv_case cases[] = {
-        {5, 3, 9, 7, 4, 3, 3, 1, 1, 1, 1, false},   /* several images a product, and fewer in the last */
-        {3, 2, 40, 33, 5, 5, 3, 1, 2, 1, 1, false}, /* one image a product */
-        {4, 6, 8, 8, 9, 3, 3, 2, 1, 2, 3, false},   /* strides, dilations, groups */
-        {4, 6, 5, 6, 4, 1, 1, 1, 0, 1, 2, false},   /* no columns are made */
-        {3, 4, 6, 6, 4, 3, 3, 1, 1, 1, 4, false},   /* one group a channel */
-        {5, 4, 7, 6, 6, 3, 2, 2, 1, 1, 2, true},    /* channels last */
-        {2, 3, 1, 1, 2, 3, 3, 1, 1, 1, 1, false},   /* windows larger than the image */
-    };
-    return cr_make_param_array(conv_case, cases, sizeof cases / sizeof *cases);
-}
+static const conv_case conv_cases[] = {
+    {5, 3, 9, 7, 4, 3, 3, 1, 1, 1, 1, false},   /* several images a product, and fewer in the last */
+    {3, 2, 40, 33, 5, 5, 3, 1, 2, 1, 1, false}, /* one image a product */
+    {4, 6, 8, 8, 9, 3, 3, 2, 1, 2, 3, false},   /* strides, dilations, groups */
+    {4, 6, 5, 6, 4, 1, 1, 1, 0, 1, 2, false},   /* no columns are made */
+    {3, 4, 6, 6, 4, 3, 3, 1, 1, 1, 4, false},   /* one group a channel */
+    {5, 4, 7, 6, 6, 3, 2, 2, 1, 1, 2, true},    /* channels last */
+    {2, 3, 1, 1, 2, 3, 3, 1, 1, 1, 1, false},   /* windows larger than the image */
+};
+TABLE_ROWS(kernels_training, convolution, conv_cases);
 
-ParameterizedTest(conv_case *k, kernels_training, convolution) {
+TABLE_TEST(size_t *row, kernels_training, convolution) {
+    const conv_case *k = &conv_cases[*row];
     int64_t oh = positions(k->h, k->kh, k), ow = positions(k->w, k->kw, k);
     int64_t x_dims[4], y_dims[4], f_dims[] = {k->oc, k->c / k->groups, k->kh, k->kw};
     image_dims(k, k->c, k->h, k->w, x_dims);
@@ -339,7 +338,8 @@ Test(kernels_training, momentum_updates_the_master_copy) {
     kernel_test_fini(&t);
 }
 
-/* --- radam, nadam: what Paddle 3.3.1 computed in the one element where it read no memory that it had freed --------- */
+/* --- radam, nadam: what Paddle 3.3.1 computed in the one element where it read no memory that it had freed ---------
+ */
 
 static void check_rectified(const char *op, const char *const *scalars, const float *values, float expected) {
     static const float param = 0.8163722f, grad = 0.12477912f, rate = 0.1f;
@@ -370,7 +370,6 @@ Test(kernels_training, rectified_adam_and_nadam_are_paddles) {
     static const char *const radam[] = {"beta1_pow", "beta2_pow", "rho"};
     static const char *const nadam[] = {"momentum_decay_pow", "beta2_pow", "mu_product"};
     check_rectified("radam", radam, (const float[]){0.9f, 0.999f, 4}, 0.8253653f);
-    check_rectified("radam", radam, (const float[]){0.38742048f, 0.99103594f, 7.5f},
-                    0.82422173f);
+    check_rectified("radam", radam, (const float[]){0.38742048f, 0.99103594f, 7.5f}, 0.82422173f);
     check_rectified("nadam", nadam, (const float[]){0.96f, 0.999f, 0.9f}, 0.8171804f);
 }

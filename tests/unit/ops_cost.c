@@ -1,9 +1,9 @@
 /* ops_cost.c: flops and bytes of ops, counted by hand. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 
 #include "ops/cost.h"
+#include "tests/support/table.h"
 
 enum { MOST = 6, MOST_SLOTS = 32 };
 
@@ -136,14 +136,9 @@ static op_cost cost_of(const example *e, weft_op *op) {
     return op_cost_of(&(op_cost_call){op, schema, in, out, in_first, out_first});
 }
 
-ParameterizedTestParameters(ops_cost, counted_by_hand) {
-    static size_t indices[sizeof examples / sizeof *examples];
-    size_t n = sizeof examples / sizeof *examples;
-    for (size_t i = 0; i < n; i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, n);
-}
+TABLE_ROWS(ops_cost, counted_by_hand, examples);
 
-ParameterizedTest(size_t *index, ops_cost, counted_by_hand) {
+TABLE_TEST(size_t *index, ops_cost, counted_by_hand) {
     const example *e = &examples[*index];
     weft_context *ctx;
     weft_program *p;

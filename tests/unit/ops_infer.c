@@ -1,11 +1,11 @@
 /* Shape inference: rules of single ops written as text, and blocks. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/context.h"
 #include "ops/infer.h"
+#include "tests/support/table.h"
 
 static weft_context *context;
 static weft_program *program;
@@ -106,14 +106,13 @@ struct rule {
     char expected[120]; /* outputs, or after '!' a part of the error */
 };
 
-ParameterizedTestParameters(ops_infer, rules) {
-    static struct rule rules[] = {
+static const struct rule rules[] = {
 #include "tests/unit/ops_infer_rules.inc"
-    };
-    return cr_make_param_array(struct rule, rules, sizeof rules / sizeof *rules);
-}
+};
+TABLE_ROWS(ops_infer, rules, rules);
 
-ParameterizedTest(struct rule *c, ops_infer, rules) {
+TABLE_TEST(size_t *row, ops_infer, rules) {
+    const struct rule *c = &rules[*row];
     weft_op *op;
     shape_env env;
     arena scratch;

@@ -1,13 +1,13 @@
 /* The op table: every row parses, malformed rows are refused, attrs come with their defaults, docs/ops.md is up to
  * date. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 
 #include "base/context.h"
 #include "executor/kernel.h"
 #include "ops/table.h"
 #include "tests/support/failing_allocator.h"
+#include "tests/support/table.h"
 #include "weft/op_table.h"
 
 static weft_context *context;
@@ -181,36 +181,35 @@ struct bad_row {
     char inputs[24], outputs[24], attrs[40], expected[40];
 };
 
-ParameterizedTestParameters(ops_table, refuses_malformed_rows) {
-    static struct bad_row rows[] = {
-        {"X,", "Out", "", "expected a slot's name"},
-        {"X Y", "Out", "", "expected ',' or the end"},
-        {"X, X", "Out", "", "not named before"},
-        {"X??", "Out", "", "expected ',' or the end"},
-        {"X", "Out=Y", "", "among the row's inputs"},
-        {"X", "Out=", "", "expected an input slot's name"},
-        {"X=X", "Out", "", "among the row's inputs"},
-        {"X!^", "Out", "", "expected ',' or the end"},
-        {"X", "Out", "a", "expected ':'"},
-        {"X", "Out", "a: integer = 1", "expected int, float"},
-        {"X", "Out", "a: int", "'=' and a default"},
-        {"X", "Out", "a: int = x", "expected an integer"},
-        {"X", "Out", "a: int = 1.5", "expected an integer"},
-        {"X", "Out", "a: bool = 1", "expected true or false"},
-        {"X", "Out", "a: float = ", "expected a number"},
-        {"X", "Out", "a: string = x", "in single quotes"},
-        {"X", "Out", "a: string = 'x", "closing quote"},
-        {"X", "Out", "a: ints = 1", "expected '['"},
-        {"X", "Out", "a: ints = [1 2]", "expected ',' or ']'"},
-        {"X", "Out", "a: ints = [1, 2", "expected ',' or ']'"},
-        {"X", "Out", "a: strings = ['x']", "expected []"},
-        {"X", "Out", "a: int = 1, a: int = 2", "not named before"},
-        {"X", "Out", "a: int = 1 b: int = 2", "expected ',' or the end"},
-    };
-    return cr_make_param_array(struct bad_row, rows, sizeof rows / sizeof *rows);
-}
+static const struct bad_row bad_rows[] = {
+    {"X,", "Out", "", "expected a slot's name"},
+    {"X Y", "Out", "", "expected ',' or the end"},
+    {"X, X", "Out", "", "not named before"},
+    {"X??", "Out", "", "expected ',' or the end"},
+    {"X", "Out=Y", "", "among the row's inputs"},
+    {"X", "Out=", "", "expected an input slot's name"},
+    {"X=X", "Out", "", "among the row's inputs"},
+    {"X!^", "Out", "", "expected ',' or the end"},
+    {"X", "Out", "a", "expected ':'"},
+    {"X", "Out", "a: integer = 1", "expected int, float"},
+    {"X", "Out", "a: int", "'=' and a default"},
+    {"X", "Out", "a: int = x", "expected an integer"},
+    {"X", "Out", "a: int = 1.5", "expected an integer"},
+    {"X", "Out", "a: bool = 1", "expected true or false"},
+    {"X", "Out", "a: float = ", "expected a number"},
+    {"X", "Out", "a: string = x", "in single quotes"},
+    {"X", "Out", "a: string = 'x", "closing quote"},
+    {"X", "Out", "a: ints = 1", "expected '['"},
+    {"X", "Out", "a: ints = [1 2]", "expected ',' or ']'"},
+    {"X", "Out", "a: ints = [1, 2", "expected ',' or ']'"},
+    {"X", "Out", "a: strings = ['x']", "expected []"},
+    {"X", "Out", "a: int = 1, a: int = 2", "not named before"},
+    {"X", "Out", "a: int = 1 b: int = 2", "expected ',' or the end"},
+};
+TABLE_ROWS(ops_table, refuses_malformed_rows, bad_rows);
 
-ParameterizedTest(struct bad_row *c, ops_table, refuses_malformed_rows) {
+TABLE_TEST(size_t *index, ops_table, refuses_malformed_rows) {
+    const struct bad_row *c = &bad_rows[*index];
     op_row row = {.type = "t", .inputs = c->inputs, .outputs = c->outputs, .attrs = c->attrs};
     op_schema s;
     weft_status status = schema_parse(&context->arena, &row, &s);

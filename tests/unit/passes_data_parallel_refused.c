@@ -9,9 +9,7 @@ TestSuite(data_parallel_refused, .init = setup, .fini = teardown);
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
 static const char *const uncovered[] = {LINEAR_VARS, FORWARD, "op my_grad X=x -> G=w@GRAD | op_role=1", SGD};
-static const char *const uncovered_radam[] = {LINEAR_VARS,
-                                              "var b1 float32 1 persist",
-                                              FORWARD,
+static const char *const uncovered_radam[] = {LINEAR_VARS, "var b1 float32 1 persist", FORWARD,
                                               "op my_grad X=x -> G=w@GRAD | op_role=1",
                                               "op radam param=w grad=w@GRAD learning_rate=lr beta1_pow=b1 beta2_pow=b1 "
                                               "rho=b1 moment1=w moment2=w -> param_out=w | op_role=2"};
@@ -59,7 +57,10 @@ static const char *const parallel_already[] = {
     "var x float32 8,4",
     "op c_allreduce_sum X=x -> Out=x | op_role=1 ring_id=3 op_namescope=/auto_parallel/data_parallel"};
 static const char *const label_of_batch[] = {
-    "var x float32 8,4", "var lab int64 8,1", "var soft float32 8,4", "var each float32 8,1",
+    "var x float32 8,4",
+    "var lab int64 8,1",
+    "var soft float32 8,4",
+    "var each float32 8,1",
     "op randint -> Out=lab | op_role=0 dtype=3 low=0 high=4 shape=[8,1]",
     "op softmax_with_cross_entropy Logits=x Label=lab -> Softmax=soft Loss=each | op_role=0 axis=-1"};
 static const char *const fixed_reshape[] = {"var x float32 8,4", "var a float32 8,2,2",
@@ -115,12 +116,13 @@ static const struct refusal {
     REFUSAL(fixed_seed, "{ranks: 2}", "fill_constant #1: an attr holds the global batch of 8 rows"),
     REFUSAL(no_feeds, "{ranks: 2}", "the program has no feeds"),
     REFUSAL(no_rows, "{ranks: 2}", "no feed has rows"),
-    REFUSAL(rows_of_others, "{ranks: 2}", "gradient w@GRAD is kept as rows (SelectedRows), which ranks can gather only "
-                                          "where lookups make them: my_rows_grad #4 makes rows otherwise"),
+    REFUSAL(rows_of_others, "{ranks: 2}",
+            "gradient w@GRAD is kept as rows (SelectedRows), which ranks can gather only "
+            "where lookups make them: my_rows_grad #4 makes rows otherwise"),
 };
 TABLE_ROWS(data_parallel_refused, refusals, refusals_cases);
 
-ParameterizedTest(size_t *row, data_parallel_refused, refusals) {
+TABLE_TEST(size_t *row, data_parallel_refused, refusals) {
     const struct refusal *c = &refusals_cases[*row];
     program = small_program(context, c->lines, c->nlines);
     weft_program *before = NULL;

@@ -190,7 +190,7 @@ static const struct list_case {
 };
 TABLE_ROWS(manager, errors, errors_cases);
 
-ParameterizedTest(size_t *row, manager, errors) {
+TABLE_TEST(size_t *row, manager, errors) {
     const struct list_case *c = &errors_cases[*row];
     weft_pass_list *list = NULL;
     assert_status(weft_pass_list_parse(context, c->yaml, strlen(c->yaml), "list.yaml", &list), WEFT_PARSE, c->place,
@@ -217,7 +217,7 @@ static const struct form_case {
 };
 TABLE_ROWS(manager, forms, forms_cases);
 
-ParameterizedTest(size_t *row, manager, forms) {
+TABLE_TEST(size_t *row, manager, forms) {
     const struct form_case *c = &forms_cases[*row];
     weft_pass_list *list = parse(c->yaml);
     cr_assert_eq(weft_pass_list_count(list), c->count, "%s", c->yaml);
@@ -231,7 +231,7 @@ static const struct preset_case {
 TABLE_ROWS(manager, presets, presets_cases);
 
 /* Tests run in the root of the tree. */
-ParameterizedTest(size_t *row, manager, presets) {
+TABLE_TEST(size_t *row, manager, presets) {
     const struct preset_case *c = &presets_cases[*row];
     char *bytes = NULL;
     size_t nbytes = 0;
@@ -295,7 +295,7 @@ static const struct set_case {
 };
 TABLE_ROWS(manager, set, set_cases);
 
-ParameterizedTest(size_t *row, manager, set) {
+TABLE_TEST(size_t *row, manager, set) {
     const struct set_case *c = &set_cases[*row];
     weft_pass_list *list = parse("look");
     assert_status(weft_pass_list_set(list, c->assignment), c->code, c->place, c->words);

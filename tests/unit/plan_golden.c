@@ -1,11 +1,11 @@
 /* plan_golden.c: small programs and what is planned for them: one case, one behaviour. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "plan/plan.h"
 #include "tests/support/plan_check.h"
+#include "tests/support/table.h"
 
 /* `expected` is what is in the plan, in its order: an instruction as "op(outputs)@stream", what it waits for, its
  * guards; a value as "name: place", after the instructions that are asked for. Values are given where the case is about
@@ -196,13 +196,9 @@ static void check_text(weft_context *ctx, const weft_plan *plan) {
     weft_plan_destroy(read);
 }
 
-ParameterizedTestParameters(plan_golden, plans_as_expected) {
-    static size_t indices[sizeof cases / sizeof *cases]; /* pointers do not survive the way into the test's process */
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, sizeof cases / sizeof *cases);
-}
+TABLE_ROWS(plan_golden, plans_as_expected, cases);
 
-ParameterizedTest(size_t *index, plan_golden, plans_as_expected) {
+TABLE_TEST(size_t *index, plan_golden, plans_as_expected) {
     const golden *g = &cases[*index];
     weft_context *ctx;
     weft_program *program;

@@ -1,13 +1,13 @@
 /* plan_views.c: outputs that are views of inputs, in plans: which cost nothing and where they lie, how long the bytes
  * live, what asynchronous collectives wait for, and what is refused. */
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "plan/plan.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/plan_check.h"
+#include "tests/support/table.h"
 
 #define VARS                                                                                                           \
     "weft: 1\nblocks:\n- vars:\n    a: {float32: [4, 8]}\n    b: {float32: [4, 8]}\n    c: {float32: [4, 8]}\n"        \
@@ -165,13 +165,9 @@ static void check_text(weft_context *ctx, const weft_plan *plan, const char *tit
     weft_plan_destroy(read);
 }
 
-ParameterizedTestParameters(plan_views, are_as_expected) {
-    static size_t indices[sizeof cases / sizeof *cases];
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) indices[i] = i;
-    return cr_make_param_array(size_t, indices, sizeof cases / sizeof *cases);
-}
+TABLE_ROWS(plan_views, are_as_expected, cases);
 
-ParameterizedTest(size_t *index, plan_views, are_as_expected) {
+TABLE_TEST(size_t *index, plan_views, are_as_expected) {
     const golden *g = &cases[*index];
     weft_allocator libc = base_libc_allocator();
     weft_context *ctx;

@@ -122,7 +122,7 @@ static int visit(const char *path, const struct stat *about, int kind, struct FT
 
 static const size_t shards[SHARDS];
 TABLE_ROWS(program_forms, recorded_programs_come_back, shards);
-ParameterizedTest(size_t *row, program_forms, recorded_programs_come_back) {
+TABLE_TEST(size_t *row, program_forms, recorded_programs_come_back) {
     shard = *row;
     cr_assert_eq(nftw(fixture_root(), visit, 16, FTW_PHYS), 0);
     cr_assert_gt(seen, 0, "no program below %s", fixture_root());
@@ -246,7 +246,7 @@ static const wrong_row wrong_rows[] = {
 };
 
 TABLE_ROWS(program_forms, wrong_bytes_are_told_with_their_position, wrong_rows);
-ParameterizedTest(size_t *index, program_forms, wrong_bytes_are_told_with_their_position) {
+TABLE_TEST(size_t *index, program_forms, wrong_bytes_are_told_with_their_position) {
     const wrong_row *row = &wrong_rows[*index];
     weft_program *p;
     weft_status status =

@@ -191,8 +191,9 @@ Test(program_fx, written_inputs_persist) {
 
 /* Of ops that no row reads, their signatures say what they write, in lists behind the first too, and what is a view. */
 Test(program_fx, signatures_say_what_is_written) {
-    weft_program *p = read_graph(HEAD NODE("s", "aten._fused_adam_.default", "[" REF("x") "], [" REF("w") "]") "], "
-                                      "\"outputs\": []}");
+    weft_program *p =
+        read_graph(HEAD NODE("s", "aten._fused_adam_.default", "[" REF("x") "], [" REF("w") "]") "], "
+                                                                                                 "\"outputs\": []}");
     const weft_op *adam = op_at(p, 0);
     cr_expect_str_eq(weft_op_type(adam), "aten._fused_adam_.default");
     cr_expect_str_eq(weft_var_name(weft_op_output(adam, "args_out", 0)), "x");
@@ -202,7 +203,7 @@ Test(program_fx, signatures_say_what_is_written) {
 
     p = read_graph(HEAD NODE("v", "aten.as_strided.default", REF("x") ", [4, 2], [2, 1]") ", " NODE(
         "t", "aten.add_.Tensor", REF("v") ", " REF("w")) ", " NODE("y", "aten.col2im.default",
-                                                                  REF("w") ", [1]") "], \"outputs\": []}");
+                                                                   REF("w") ", [1]") "], \"outputs\": []}");
     cr_expect(weft_var_persistable(weft_block_find_var(p->blocks[0], "x")));
     cr_expect_not(weft_var_persistable(weft_block_find_var(p->blocks[0], "w")));
     cr_expect_null(weft_op_output(op_at(p, 2), "args_out", 0));
@@ -385,7 +386,7 @@ static const struct {
 };
 TABLE_ROWS(program_fx, errors, wrong);
 
-ParameterizedTest(size_t *row, program_fx, errors) {
+TABLE_TEST(size_t *row, program_fx, errors) {
     weft_program *p = NULL;
     weft_status status = try_read(wrong[*row].json, strlen(wrong[*row].json), &p);
     cr_assert_not_null(status, "row %zu", *row);

@@ -227,7 +227,7 @@ static void check_claims(const file_row *row, weft_program *with, const char *by
 }
 
 TABLE_ROWS(program_hostile, any_bytes_end_in_a_status, file_rows);
-ParameterizedTest(size_t *index, program_hostile, any_bytes_end_in_a_status) {
+TABLE_TEST(size_t *index, program_hostile, any_bytes_end_in_a_status) {
     const file_row *row = &file_rows[*index];
     char *bytes;
     size_t nbytes;
@@ -248,7 +248,7 @@ ParameterizedTest(size_t *index, program_hostile, any_bytes_end_in_a_status) {
 /* --- no memory ---------------------------------------------------------------------------------------------------- */
 
 TABLE_ROWS(program_hostile, memory_may_run_out_anywhere, file_rows);
-ParameterizedTest(size_t *index, program_hostile, memory_may_run_out_anywhere) {
+TABLE_TEST(size_t *index, program_hostile, memory_may_run_out_anywhere) {
     const file_row *row = &file_rows[*index];
     char *bytes;
     size_t nbytes;
@@ -313,7 +313,7 @@ static void wrap_block(buffer *b) {
 }
 
 TABLE_ROWS(program_hostile, bombs_do_not_go_off, bomb_rows);
-ParameterizedTest(size_t *index, program_hostile, bombs_do_not_go_off) {
+TABLE_TEST(size_t *index, program_hostile, bombs_do_not_go_off) {
     const bomb_row *row = &bomb_rows[*index];
     buffer b;
     buffer_init(&b, &context->allocator);

@@ -92,7 +92,7 @@ static void assert_saved(const weft_program *p, weft_form form, const char *leaf
 }
 
 TABLE_ROWS(program_save, files_hold_what_is_printed, programs);
-ParameterizedTest(size_t *row, program_save, files_hold_what_is_printed) {
+TABLE_TEST(size_t *row, program_save, files_hold_what_is_printed) {
     const large *of = &programs[*row];
     weft_context *context;
     cr_assert_null(context_create_bare(NULL, &context));
@@ -141,7 +141,7 @@ static void write_old(void) {
 /* A file may not have more bytes than these: the first piece fails, or a later one, or what comes at the end. */
 static const rlim_t limits[] = {1000, 400000, 2500000};
 TABLE_ROWS(program_save, a_full_disk_leaves_the_old_file, limits);
-ParameterizedTest(size_t *row, program_save, a_full_disk_leaves_the_old_file) {
+TABLE_TEST(size_t *row, program_save, a_full_disk_leaves_the_old_file) {
     weft_context *context;
     cr_assert_null(context_create_bare(NULL, &context));
     for (size_t i = 1; i < 3; i++) {

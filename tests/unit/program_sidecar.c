@@ -86,7 +86,7 @@ static const lookup_row lookup_rows[] = {
 };
 
 TABLE_ROWS(program_sidecar, is_found_by_name, lookup_rows);
-ParameterizedTest(size_t *index, program_sidecar, is_found_by_name) {
+TABLE_TEST(size_t *index, program_sidecar, is_found_by_name) {
     const lookup_row *row = &lookup_rows[*index];
     weft_program *p = program(), *q = NULL;
     cr_assert_null(weft_program_save(p, in_folder(row->program)));
@@ -151,7 +151,7 @@ typedef struct name_row {
 } name_row;
 static const name_row name_rows[] = {{"program"}, {"program.pb"}, {".pdmodel"}, {"x.gz"}, {"x.json"}, {""}};
 TABLE_ROWS(program_sidecar, other_names_are_refused, name_rows);
-ParameterizedTest(size_t *index, program_sidecar, other_names_are_refused) {
+TABLE_TEST(size_t *index, program_sidecar, other_names_are_refused) {
     weft_program *p = program(), *q;
     weft_status status = weft_program_load(context, name_rows[*index].path, NULL, &q);
     cr_expect_eq(weft_status_code(status), WEFT_INVALID_ARGUMENT);
@@ -313,7 +313,7 @@ static const wrong_row wrong_rows[] = {
 };
 
 TABLE_ROWS(program_sidecar, wrong_ones_are_reported, wrong_rows);
-ParameterizedTest(size_t *index, program_sidecar, wrong_ones_are_reported) {
+TABLE_TEST(size_t *index, program_sidecar, wrong_ones_are_reported) {
     const wrong_row *row = &wrong_rows[*index];
     weft_program *p = program();
     weft_status status = sidecar_parse(p, row->json, strlen(row->json), "s.dist.json", true);

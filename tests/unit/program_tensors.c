@@ -293,7 +293,7 @@ static size_t put_array(char *out, const array_row *row) {
 }
 
 TABLE_ROWS(program_tensors, arrays_of_numpy, array_rows);
-ParameterizedTest(size_t *index, program_tensors, arrays_of_numpy) {
+TABLE_TEST(size_t *index, program_tensors, arrays_of_numpy) {
     const array_row *row = &array_rows[*index];
     char bytes[256];
     size_t nbytes = put_array(bytes, row);

@@ -26,6 +26,7 @@ static void on_diagnostic(void *user, const weft_diagnostic *d) {
 }
 
 static void begin(void) {
+    memset(&reported, 0, sizeof reported);
     weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = on_diagnostic};
     cr_assert_null(context_create_bare(&options, &context));
 }
@@ -118,7 +119,7 @@ static const value_row value_rows[] = {
 };
 
 TABLE_ROWS(program_yaml, values_keep_their_types, value_rows);
-ParameterizedTest(size_t *index, program_yaml, values_keep_their_types) {
+TABLE_TEST(size_t *index, program_yaml, values_keep_their_types) {
     const value_row *row = &value_rows[*index];
     char yaml[200], line[200];
     snprintf(yaml, sizeof yaml, "weft: 1\nblocks:\n- ops:\n  - {op: {}, attrs: {a: %s}}\n", row->written);
@@ -366,7 +367,7 @@ static const wrong_row wrong_rows[] = {
 };
 
 TABLE_ROWS(program_yaml, wrong_text_is_told_with_its_place, wrong_rows);
-ParameterizedTest(size_t *index, program_yaml, wrong_text_is_told_with_its_place) {
+TABLE_TEST(size_t *index, program_yaml, wrong_text_is_told_with_its_place) {
     const wrong_row *row = &wrong_rows[*index];
     weft_program *p;
     weft_status status = parse(row->yaml, &p);

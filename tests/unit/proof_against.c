@@ -104,7 +104,7 @@ static const struct {
              {", strict_bits: true, chunks_per_shard: 3", WEFT_SAME_BITS}};
 TABLE_ROWS(proof_against, chunks_are_what_the_collectives_were, kinds);
 
-ParameterizedTest(size_t *row, proof_against, chunks_are_what_the_collectives_were) {
+TABLE_TEST(size_t *row, proof_against, chunks_are_what_the_collectives_were) {
     for (int n = 2; n <= MOST_RANKS; n++) {
         char message[512];
         world w = cut_up(n, kinds[*row].options);
@@ -181,7 +181,7 @@ static const struct {
     {"a chunk comes elsewhere", comes_elsewhere},        {"a step is gone", is_gone}};
 TABLE_ROWS(proof_against, mutants_are_refused, changes);
 
-ParameterizedTest(size_t *row, proof_against, mutants_are_refused) {
+TABLE_TEST(size_t *row, proof_against, mutants_are_refused) {
     size_t nmutants = 0;
     for (int n = 2; n <= 4; n++) {
         world w = cut_up(n, ", chunks_per_shard: 2");

@@ -314,7 +314,7 @@ static weft_equivalence *judge(const weft_program *before, const weft_program *a
     return e;
 }
 
-ParameterizedTest(size_t *row_index, proof_equiv, rules) {
+TABLE_TEST(size_t *row_index, proof_equiv, rules) {
     const row *r = &rows[*row_index];
     weft_program *before = make(r->before), *after = make(r->after);
     weft_equivalence *e = judge(before, after), *self = judge(after, after);
@@ -413,7 +413,7 @@ static const struct {
 };
 TABLE_ROWS(proof_equiv, paddles_pass, recorded);
 
-ParameterizedTest(size_t *row_index, proof_equiv, paddles_pass) {
+TABLE_TEST(size_t *row_index, proof_equiv, paddles_pass) {
     char relative[200], before_path[512], after_path[512];
     weft_program *before = NULL, *after = NULL;
     snprintf(relative, sizeof relative, "%s/rank0.pdmodel", recorded[*row_index].folder);

@@ -103,7 +103,7 @@ static weft_program *on_two_ranks(const weft_program *serial) {
     return p;
 }
 
-ParameterizedTest(size_t *row, proof_open, extents) {
+TABLE_TEST(size_t *row, proof_open, extents) {
     weft_program *serial = program_of(*row, false);
     for (int wrong = 0; wrong < 2; wrong++) {
         weft_program *own = program_of(*row, wrong), *p = on_two_ranks(own);

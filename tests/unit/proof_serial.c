@@ -60,7 +60,7 @@ static weft_program *load(const char *folder, const char *file) {
     return p;
 }
 
-ParameterizedTest(size_t *row, proof_serial, recorded_programs) {
+TABLE_TEST(size_t *row, proof_serial, recorded_programs) {
     const char *folder = recorded[*row].folder;
     weft_program *serial = load(folder, "serial"), *ranks[4] = {NULL};
     bool there = serial != NULL;
@@ -151,7 +151,7 @@ static const struct {
 };
 TABLE_ROWS(proof_serial, data_parallel, small);
 
-ParameterizedTest(size_t *row, proof_serial, data_parallel) {
+TABLE_TEST(size_t *row, proof_serial, data_parallel) {
     weft_equivalence *e = judge(small[*row].list, small[*row].dropped);
     const char *message = "";
     (void)weft_equivalence_finding(e, 0, NULL, &message);

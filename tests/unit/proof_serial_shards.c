@@ -236,11 +236,11 @@ static void try_change(const char *serial_program, const char *rank_program, con
     weft_program_destroy(serial);
 }
 
-ParameterizedTest(size_t *row, proof_serial_shards, one_change) {
+TABLE_TEST(size_t *row, proof_serial_shards, one_change) {
     try_change(serial_text, rank_text, &changes[*row]);
 }
 
-ParameterizedTest(size_t *row, proof_serial_shards, rows_of_a_table) {
+TABLE_TEST(size_t *row, proof_serial_shards, rows_of_a_table) {
     try_change(serial_lookup, rank_lookup, &lookups[*row]);
 }
 

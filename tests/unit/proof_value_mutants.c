@@ -218,7 +218,7 @@ static bool try_mutant(const weft_program *p, const char *folder, size_t index, 
     return changed;
 }
 
-ParameterizedTest(size_t *row, proof_value_mutants, all) {
+TABLE_TEST(size_t *row, proof_value_mutants, all) {
     weft_program *p = optimized(folders[*row]);
     if (!p) cr_skip("no fixture %s", folders[*row]);
     size_t nmutants = 0, step = p->blocks[0]->nops > 100 && getenv("WEFT_SANITIZED") ? 7 : 1;

@@ -91,7 +91,7 @@ static weft_difference difference_of(const weft_equivalence *e, const char *var)
     return WEFT_DIFFERENCE_NONE;
 }
 
-ParameterizedTest(size_t *row, proof_witness, verdicts) {
+TABLE_TEST(size_t *row, proof_witness, verdicts) {
     weft_program *serial = net(SQUARE, SQUARE_GRAD), *p = on_two_ranks(serial, rows[*row].dropped);
     weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .witness = rows[*row].witness,
                                   .batch = rows[*row].batch};
