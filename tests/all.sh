@@ -20,7 +20,7 @@ binaries() { # VARIANT KIND
 }
 targets() { # VARIANT
     case $1 in
-    release) echo lib cli unit-tests plain-tests benches ;;
+    release) echo lib cli unit-tests plain-tests benches "$build/release/public/libweft.a" ;; # scripts install it, two at a time
     asan) echo lib cli unit-tests plain-tests ;;
     tsan) echo lib plain-tests ;;
     esac
