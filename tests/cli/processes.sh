@@ -96,6 +96,25 @@ EOF
         cmp -s "$folder/ordered.csv" "$folder/shared$shared.csv"
         ok $? "WEFT_MPI_SHARED=$shared: the same losses"
     done
+    cat >"$folder/gather.yaml" <<'EOF'
+weft: 1
+rings: {0: [0, 1]}
+blocks:
+- vars:
+    x: {float32: [100, 1000]}
+    y: {float32: [200, 1000]}
+  ops:
+  - {fill_constant: {}, out: {Out: [x]}, attrs: {shape: [100, 1000], dtype: 5, value: 2.0}}
+  - {c_allgather: {X: [x]}, out: {Out: [y]}, attrs: {ring_id: 0, nranks: 2}}
+EOF
+    for shared in 1 0; do
+        env WEFT_MPI_SHARED=$shared LD_PRELOAD="$folder/count.so" "$weft" run "$folder/gather.yaml" --ranks 2 --fetch y --steps 1 \
+            --launch >"$folder/out" 2>"$folder/$shared.err"
+        ok $? "c_allgather, WEFT_MPI_SHARED=$shared: $(tail -n 3 "$folder/$shared.err")"
+        grep -q 'a long message' "$folder/$shared.err" && found=0 || found=1
+        [ $found = $shared ]
+        ok $? "WEFT_MPI_SHARED=$shared: what is gathered goes by $([ $shared = 1 ] && echo memory || echo messages)"
+    done
     grep -q 'may differ from run to run' "$folder/library.err" && ! grep -q 'may differ' "$folder/ordered.err"
     ok $? '--collectives library says that it is not reproducible'
     paste -d, "$folder/ordered.csv" "$folder/library.csv" | awk -F, 'NR > 1 { d = $4 - $8; if (d < 0) d = -d; n++; bad += d > 1e-4 * $4 }
