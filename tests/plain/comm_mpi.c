@@ -189,6 +189,70 @@ static void *sum_long(void *arg) {
     return NULL;
 }
 
+/* --- long messages ------------------------------------------------------------------------------------------------ */
+
+enum { MOVED = 400009, MOVED_SPLIT = 70001, MOVED_SHORT = 5 };
+
+static int32_t element_of(int rank, int what, int64_t i) {
+    return (int32_t)(i * 7 + rank * 1000003 + what * 101);
+}
+
+static bool has_come(const int32_t *x, int64_t count, int rank, int what) {
+    for (int64_t i = 0; i < count; i++)
+        if (x[i] != element_of(rank, what, i)) return false;
+    return true;
+}
+
+/* Three messages each way to one peer, long and short in turn: they come in the order in which they are sent. */
+static void swap_long(one_of_many *m, const int32_t *x, int32_t *y) {
+    static const int64_t counts[] = {MOVED, MOVED_SHORT, MOVED_SPLIT};
+    comm_request group[6];
+    int peer = m->ring->index ^ 1;
+    int64_t at = 0;
+    for (int k = 0; k < 3; at += counts[k++]) {
+        group[k] = (comm_request){
+            .kind = COMM_SEND, .dtype = WEFT_INT32, .count = counts[k], .src = x + k * MOVED, .peer = peer};
+        group[3 + k] =
+            (comm_request){.kind = COMM_RECV, .dtype = WEFT_INT32, .count = counts[k], .dst = y + at, .peer = peer};
+    }
+    must(comm_run(m->ring, &(comm_request){.kind = COMM_GROUP, .group = group, .ngroup = 6, .op = "test"}));
+    at = 0;
+    for (int k = 0; k < 3; at += counts[k++]) m->is_right = m->is_right && has_come(y + at, counts[k], peer, k);
+}
+
+/* Two tensors of each member to all, a long one and a short one. */
+static void gather_long(one_of_many *m, const int32_t *x, int32_t *y) {
+    static const int64_t counts[] = {MOVED_SPLIT, MOVED_SHORT};
+    comm_request q = {.kind = COMM_ALL_GATHER, .dtype = WEFT_INT32, .nparts = 2, .op = "test"};
+    q.srcs = (const void *[]){x, x + MOVED};
+    q.dsts = (void *[]){y, y + RING_RANKS * MOVED_SPLIT};
+    q.src_counts = q.dst_counts = counts;
+    must(comm_run(m->ring, &q));
+    for (int r = 0; r < RING_RANKS; r++) {
+        const int32_t *short_one = y + RING_RANKS * MOVED_SPLIT + r * MOVED_SHORT;
+        m->is_right = m->is_right && has_come(y + r * MOVED_SPLIT, MOVED_SPLIT, r, 0);
+        m->is_right = m->is_right && has_come(short_one, MOVED_SHORT, r, 1);
+    }
+    q = (comm_request){.kind = COMM_ALL_GATHER, .dtype = WEFT_INT32, .count = MOVED, .src = x, .dst = y, .op = "test"};
+    must(comm_run(m->ring, &q));
+    for (int r = 0; r < RING_RANKS; r++) m->is_right = m->is_right && has_come(y + (int64_t)r * MOVED, MOVED, r, 0);
+}
+
+static void *move_pieces(void *arg) {
+    one_of_many *m = arg;
+    int32_t *x = malloc(3 * MOVED * sizeof *x), *y = malloc(RING_RANKS * MOVED * sizeof *y);
+    m->is_right = true;
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < MOVED; i++) x[k * MOVED + i] = element_of(m->ring->index, k, i);
+    for (int turn = 0; turn < LONG_TURNS; turn++) {
+        swap_long(m, x, y);
+        gather_long(m, x, y);
+    }
+    free(x);
+    free(y);
+    return NULL;
+}
+
 /* --- MPI's own sums ----------------------------------------------------------------------------------------------- */
 
 enum { LIBRARY_ELEMENTS = 20000 };
@@ -294,6 +358,7 @@ static int be_one(void) {
         &(comm_factory){.name = "mpi", .open = open_world, .close = close_world, .user = &l, .most_ranks = 4}, &passed,
         &failed);
     test_ring(&l, false, sum_long, &passed, &failed);
+    test_ring(&l, false, move_pieces, &passed, &failed);
     test_ring(&l, true, sum_all, &passed, &failed);
     if (weft_processes_count(l.processes) == 2) test_many(&l, &passed, &failed);
     printf("%d passed, %d failed\n", passed, failed);

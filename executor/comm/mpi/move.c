@@ -173,9 +173,11 @@ static weft_status start_moves(mpi_ring *r, moved *list) {
         int other = r->procs[p];
         if (other == host->proc) continue;
         int n = move_incoming(r, other, list);
-        for (int k = 0; k < n; k++) TRY(batch_receive(host, b, host->data, other, r->tag, list[k].to, list[k].nbytes));
+        for (int k = 0; k < n; k++)
+            TRY(batch_receive_long(host, b, host->data, other, r->tag, list[k].to, list[k].nbytes));
         n = move_outgoing(r, other, list);
-        for (int k = 0; k < n; k++) TRY(batch_send(host, b, host->data, other, r->tag, list[k].from, list[k].nbytes));
+        for (int k = 0; k < n; k++)
+            TRY(batch_send_long(host, b, host->data, other, r->tag, list[k].from, list[k].nbytes));
     }
     return NULL;
 }

@@ -106,13 +106,30 @@ typedef struct mpi_world {
     _Atomic bool has_ended[COMM_CHANNELS];
 } mpi_world;
 
+/* Whose a request of a batch is. */
+typedef struct mpi_item {
+    int proc, transfer; /* transfer -1: it is a whole message */
+    bool is_receive;
+} mpi_item;
+
+/* A long message: it goes in pieces, of which a few are under way. */
+typedef struct mpi_transfer {
+    char *bytes; /* of what has not begun */
+    size_t left;
+    MPI_Comm comm;
+    int proc, tag, nunder_way;
+    bool is_receive;
+} mpi_transfer;
+
 /* Requests that are waited for together. */
 typedef struct mpi_batch {
     const weft_allocator *allocator;
-    MPI_Request *items;
-    bool *is_receive;
-    int *procs;
+    MPI_Request *requests;
+    mpi_item *items;
+    int *indices; /* room for what is done of them */
     int count, capacity;
+    mpi_transfer *transfers;
+    int ntransfers, nbegun, transfer_capacity; /* nbegun: of the first so many all pieces have begun */
 } mpi_batch;
 
 /* What a member asks for, as it is told to other processes. */
@@ -204,6 +221,14 @@ WEFT_MUST_USE weft_status batch_send(mpi_host *host, mpi_batch *b, MPI_Comm comm
                                      size_t nbytes);
 WEFT_MUST_USE weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes,
                                         size_t nbytes);
+/* The same of elements, which may be many. To another machine they go in pieces, so that both sides must call it, with
+ * as many bytes. Those of one tag to one process go in order; in one batch they may, in another one not before the
+ * first has begun all of its pieces. The batch must be tested for that. */
+WEFT_MUST_USE weft_status batch_send_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag,
+                                          const void *bytes, size_t nbytes);
+WEFT_MUST_USE weft_status batch_receive_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag,
+                                             void *bytes, size_t nbytes);
+bool batch_has_begun_all(const mpi_batch *b);
 /* Waits until all are complete; then the batch is empty. WAIT_ABORTED: `stop` was set, WAIT_TIMED_OUT: they took longer
  * than timeout_seconds; the requests are still there. */
 WEFT_MUST_USE weft_status batch_wait(mpi_host *host, mpi_batch *b, const _Atomic bool *stop, double timeout_seconds,

@@ -82,15 +82,16 @@ static weft_status follow(const visit *v, talk *t) {
         if (q->kind == COMM_RECV && nbytes) memcpy(q->dst, t->theirs + v->r->head_nbytes, nbytes);
         return NULL;
     }
-    return q->kind == COMM_SEND ? batch_send(v->host, &t->batch, v->host->data, proc, tag, q->src, nbytes)
-                                : batch_receive(v->host, &t->batch, v->host->data, proc, tag, q->dst, nbytes);
+    return q->kind == COMM_SEND ? batch_send_long(v->host, &t->batch, v->host->data, proc, tag, q->src, nbytes)
+                                : batch_receive_long(v->host, &t->batch, v->host->data, proc, tag, q->dst, nbytes);
 }
 
 /* Elements of one pair and direction go in the order of the requests. */
 static bool is_first(const visit *v, const talk *t) {
-    for (const talk *before = v->talks; before < t; before++)
-        if (before->state == AT_HEADS && before->asked->kind == t->asked->kind && before->asked->peer == t->asked->peer)
-            return false;
+    for (const talk *before = v->talks; before < t; before++) {
+        bool has_begun = before->state != AT_HEADS && batch_has_begun_all(&before->batch);
+        if (!has_begun && before->asked->kind == t->asked->kind && before->asked->peer == t->asked->peer) return false;
+    }
     return true;
 }
 

@@ -17,8 +17,10 @@
 
 #include "executor/comm/mpi/mpi.h"
 
-/* An MPI count is an int. */
-enum { PIECE_NBYTES = 1 << 30 };
+/* An MPI count is an int. Long messages to other machines go in pieces that libraries send at once: of a longer one
+ * they first send a question, whose answer stands in line behind all that goes the other way. Then a link would carry
+ * one way after the other. */
+enum { PIECE_NBYTES = 1 << 30, LONG_PIECE_NBYTES = 60 << 10, MOST_UNDER_WAY = 16 };
 
 void mpi_enter(mpi_host *host) {
     if (host->is_serial) pthread_mutex_lock(&host->calls);
@@ -71,52 +73,53 @@ void batch_init(mpi_batch *b, const weft_allocator *allocator) {
     *b = (mpi_batch){.allocator = allocator};
 }
 
+static size_t room_nbytes(int capacity) {
+    mpi_batch b;
+    return (size_t)capacity * (sizeof *b.requests + sizeof *b.items + sizeof *b.indices);
+}
+
 void batch_fini(mpi_batch *b) {
-    size_t n = (size_t)b->capacity;
-    base_free(b->allocator, b->items, n * (sizeof *b->items + sizeof *b->procs + sizeof *b->is_receive));
+    base_free(b->allocator, b->requests, room_nbytes(b->capacity));
+    base_free(b->allocator, b->transfers, (size_t)b->transfer_capacity * sizeof *b->transfers);
 }
 
 /* The three arrays are one block. */
-static void place(mpi_batch *b, void *block, int capacity) {
-    b->items = block;
-    b->procs = (int *)(void *)(b->items + capacity);
-    b->is_receive = (bool *)(b->procs + capacity);
-    b->capacity = capacity;
-}
-
 static weft_status reserve_one(mpi_batch *b) {
     if (b->count < b->capacity) return NULL;
-    mpi_batch old = *b;
     size_t n = (size_t)b->count;
-    int capacity = old.capacity ? 2 * old.capacity : 16;
-    void *block =
-        base_alloc(b->allocator, (size_t)capacity * (sizeof *b->items + sizeof *b->procs + sizeof *b->is_receive));
-    if (!block) return base_out_of_memory();
-    place(b, block, capacity);
-    for (size_t i = 0; i < n; i++) {
-        b->items[i] = old.items[i];
-        b->procs[i] = old.procs[i];
-        b->is_receive[i] = old.is_receive[i];
-    }
-    batch_fini(&old);
+    int capacity = b->capacity ? 2 * b->capacity : 16;
+    MPI_Request *requests = base_alloc(b->allocator, room_nbytes(capacity));
+    if (!requests) return base_out_of_memory();
+    mpi_item *items = (mpi_item *)(void *)(requests + capacity);
+    if (n) memcpy(requests, b->requests, n * sizeof *requests);
+    if (n) memcpy(items, b->items, n * sizeof *items);
+    base_free(b->allocator, b->requests, room_nbytes(b->capacity));
+    b->requests = requests;
+    b->items = items;
+    b->indices = (int *)(items + capacity);
+    b->capacity = capacity;
+    return NULL;
+}
+
+static weft_status post(mpi_host *host, mpi_batch *b, mpi_item item, MPI_Comm comm, int tag, char *bytes,
+                        size_t nbytes) {
+    TRY(reserve_one(b));
+    MPI_Request *request = &b->requests[b->count];
+    mpi_enter(host);
+    int code = item.is_receive ? MPI_Irecv(bytes, (int)nbytes, MPI_BYTE, item.proc, tag, comm, request)
+                               : MPI_Isend(bytes, (int)nbytes, MPI_BYTE, item.proc, tag, comm, request);
+    mpi_exit(host);
+    TRY(mpi_check(code, item.is_receive ? "MPI_Irecv" : "MPI_Isend"));
+    b->items[b->count++] = item;
+    if (!item.is_receive) mpi_ring_doorbell(host, item.proc);
     return NULL;
 }
 
 static weft_status start(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm comm, int proc, int tag, void *bytes,
                          size_t nbytes) {
     for (size_t at = 0; at < nbytes; at += PIECE_NBYTES) {
-        int n = (int)(nbytes - at < PIECE_NBYTES ? nbytes - at : PIECE_NBYTES);
-        TRY(reserve_one(b));
-        MPI_Request *item = &b->items[b->count];
-        char *from = (char *)bytes + at;
-        mpi_enter(host);
-        int code = is_receive ? MPI_Irecv(from, n, MPI_BYTE, proc, tag, comm, item)
-                              : MPI_Isend(from, n, MPI_BYTE, proc, tag, comm, item);
-        mpi_exit(host);
-        TRY(mpi_check(code, is_receive ? "MPI_Irecv" : "MPI_Isend"));
-        b->procs[b->count] = proc;
-        b->is_receive[b->count++] = is_receive;
-        if (!is_receive) mpi_ring_doorbell(host, proc);
+        size_t n = nbytes - at < PIECE_NBYTES ? nbytes - at : PIECE_NBYTES;
+        TRY(post(host, b, (mpi_item){proc, -1, is_receive}, comm, tag, (char *)bytes + at, n));
     }
     return NULL;
 }
@@ -130,19 +133,110 @@ weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc,
     return start(host, b, true, comm, proc, tag, bytes, nbytes);
 }
 
+/* --- long messages ------------------------------------------------------------------------------------------------ */
+
+/* Whether an earlier one to or from that process has pieces that have not begun. */
+static bool must_wait(const mpi_batch *b, const mpi_transfer *t) {
+    for (const mpi_transfer *before = b->transfers + b->nbegun; before < t; before++)
+        if (before->left && before->proc == t->proc && before->is_receive == t->is_receive) return true;
+    return false;
+}
+
+static weft_status go_on(mpi_host *host, mpi_batch *b) {
+    for (int i = b->nbegun; i < b->ntransfers; i++) {
+        mpi_transfer *t = &b->transfers[i];
+        while (t->left && t->nunder_way < MOST_UNDER_WAY && !must_wait(b, t)) {
+            size_t n = t->left < LONG_PIECE_NBYTES ? t->left : LONG_PIECE_NBYTES;
+            TRY(post(host, b, (mpi_item){t->proc, i, t->is_receive}, t->comm, t->tag, t->bytes, n));
+            t->bytes += n;
+            t->left -= n;
+            t->nunder_way++;
+        }
+        if (!t->left && i == b->nbegun) b->nbegun++;
+    }
+    return NULL;
+}
+
+static weft_status add_transfer(mpi_batch *b, const mpi_transfer *t) {
+    if (b->ntransfers == b->transfer_capacity) {
+        int capacity = b->transfer_capacity ? 2 * b->transfer_capacity : 4;
+        mpi_transfer *room = base_alloc(b->allocator, (size_t)capacity * sizeof *room);
+        if (!room) return base_out_of_memory();
+        if (b->ntransfers) memcpy(room, b->transfers, (size_t)b->ntransfers * sizeof *room);
+        base_free(b->allocator, b->transfers, (size_t)b->transfer_capacity * sizeof *room);
+        b->transfers = room;
+        b->transfer_capacity = capacity;
+    }
+    b->transfers[b->ntransfers++] = *t;
+    return NULL;
+}
+
+bool batch_has_begun_all(const mpi_batch *b) {
+    return b->nbegun == b->ntransfers;
+}
+
+static weft_status start_long(mpi_host *host, mpi_batch *b, bool is_receive, MPI_Comm comm, int proc, int tag,
+                              char *bytes, size_t nbytes) {
+    bool shares_memory = host->pages[proc] && host->nslots, is_short = nbytes <= LONG_PIECE_NBYTES;
+    if (shares_memory || (is_short && batch_has_begun_all(b)))
+        return start(host, b, is_receive, comm, proc, tag, bytes, nbytes);
+    mpi_transfer t = {.bytes = bytes, .left = nbytes, .comm = comm, .proc = proc, .tag = tag, .is_receive = is_receive};
+    TRY(add_transfer(b, &t));
+    return go_on(host, b);
+}
+
+weft_status batch_send_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, const void *bytes,
+                            size_t nbytes) {
+    return start_long(host, b, false, comm, proc, tag, (char *)(uintptr_t)bytes, nbytes);
+}
+
+weft_status batch_receive_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes,
+                               size_t nbytes) {
+    return start_long(host, b, true, comm, proc, tag, bytes, nbytes);
+}
+
+/* --- waiting ------------------------------------------------------------------------------------------------------ */
+
+/* A request is done. */
+static void note_done(const mpi_host *host, mpi_batch *b, const mpi_item *item) {
+    if (item->is_receive) mpi_ring_doorbell(host, item->proc);
+    if (item->transfer >= 0) b->transfers[item->transfer].nunder_way--;
+}
+
+/* What is done makes room for further pieces. */
+static weft_status take_some(mpi_host *host, mpi_batch *b) {
+    int ndone = 0, n = 0;
+    mpi_enter(host);
+    int code = MPI_Testsome(b->count, b->requests, &ndone, b->indices, MPI_STATUSES_IGNORE);
+    mpi_exit(host);
+    TRY(mpi_check(code, "MPI_Testsome"));
+    if (ndone <= 0) return NULL; /* MPI_UNDEFINED is negative */
+    for (int i = 0; i < b->count; i++) {
+        if (b->requests[i] == MPI_REQUEST_NULL) {
+            note_done(host, b, &b->items[i]);
+            continue;
+        }
+        b->requests[n] = b->requests[i];
+        b->items[n++] = b->items[i];
+    }
+    b->count = n;
+    return go_on(host, b);
+}
+
 weft_status batch_test(mpi_host *host, mpi_batch *b, bool *out_done) {
     int done = 1;
+    *out_done = false;
+    if (!batch_has_begun_all(b)) return take_some(host, b);
     if (b->count) {
         mpi_enter(host);
-        int code = MPI_Testall(b->count, b->items, &done, MPI_STATUSES_IGNORE);
+        int code = MPI_Testall(b->count, b->requests, &done, MPI_STATUSES_IGNORE);
         mpi_exit(host);
         TRY(mpi_check(code, "MPI_Testall"));
     }
     *out_done = done;
     if (!done) return NULL;
-    for (int i = 0; i < b->count; i++)
-        if (b->is_receive[i]) mpi_ring_doorbell(host, b->procs[i]);
-    b->count = 0;
+    for (int i = 0; i < b->count; i++) note_done(host, b, &b->items[i]);
+    b->count = b->ntransfers = b->nbegun = 0;
     return NULL;
 }
 
@@ -172,13 +266,14 @@ static const double grace_seconds = 0.5;
 
 void batch_cancel(mpi_host *host, mpi_batch *b) {
     wait_result result;
+    b->ntransfers = b->nbegun; /* no further pieces */
     if (!b->count) return;
     for (int i = 0; i < b->count; i++) {
-        if (!b->is_receive[i] || b->items[i] == MPI_REQUEST_NULL) continue;
+        if (!b->items[i].is_receive || b->requests[i] == MPI_REQUEST_NULL) continue;
         mpi_enter(host);
-        MPI_Cancel(&b->items[i]);
+        MPI_Cancel(&b->requests[i]);
         mpi_exit(host);
     }
     weft_status_free(batch_wait(host, b, NULL, grace_seconds, &result));
-    b->count = 0;
+    b->count = b->ntransfers = b->nbegun = 0;
 }
