@@ -1,4 +1,5 @@
-/* witness.c: runs the serial program and the ranks on small random data, and compares what they leave behind.
+/* witness.c: runs the serial program, or what ranks ran before, and the ranks on small random data, and compares what
+ * they leave behind.
  *
  * A draw gives every persistable and every feed random numbers. State that is no trained parameter is positive, as
  * moments, variances and rates are; integers are 0 or 1, which indices and labels may be. The serial program runs a
@@ -28,7 +29,7 @@ enum { NSIZES = sizeof open_extents / sizeof *open_extents };
 typedef struct witness {
     const weft_witness_question *q;
     weft_context *context;
-    weft_program *serial;
+    weft_program *serial; /* or the first of those that ranks ran before */
     arena memory;
     const char **fetches; /* asked for, and not persistable */
     size_t nfetches;
@@ -48,7 +49,7 @@ typedef struct outcome {
 
 /* A draw: which numbers, which of the sizes, and whether last bits are others. */
 typedef struct draw {
-    uint64_t seed;
+    uint64_t seed, rank; /* rank: whose numbers; 0 where all have the same */
     size_t size;
     bool is_positive, is_nudged;
 } draw;
@@ -108,7 +109,7 @@ static void put_bit(weft_tensor *t, int64_t i, uint8_t bit) {
 }
 
 static void fill(const witness *w, const draw *d, weft_tensor *t, bool is_positive) {
-    uint64_t key = mix(d->seed ^ hash_text(t->name));
+    uint64_t key = mix(d->seed ^ hash_text(t->name) ^ d->rank << 32);
     double scale = t->ndim ? 1 / sqrt((double)(t->dims[0] > 1 ? t->dims[0] : 1)) : 1;
     for (int64_t i = 0, n = count_elements(t); i < n; i++) {
         uint64_t bits = mix(key + (uint64_t)i);
@@ -145,19 +146,19 @@ static bool is_trained(const weft_var *v) {
     return v->is_parameter && !v->stop_gradient;
 }
 
-static weft_status give_state(const witness *w, const draw *d, weft_tensors *to) {
-    for (size_t i = 0; i < w->serial->nall_vars; i++) {
-        const weft_var *v = program_var(w->serial, i);
+static weft_status give_state(const witness *w, const draw *d, const weft_program *p, weft_tensors *to) {
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        const weft_var *v = program_var(p, i);
         if (v->persistable && is_dense(v)) TRY(give(w, d, v, d->is_positive || !is_trained(v), to));
     }
     return NULL;
 }
 
 /* A feed is what block 0 reads before any op writes it. */
-static weft_status give_feeds(witness *w, const draw *d, weft_tensors *to) {
-    bool *known = ARENA_ARRAY(&w->memory, bool, w->serial->nall_vars + 1);
+static weft_status give_feeds(witness *w, const draw *d, const weft_program *p, weft_tensors *to) {
+    bool *known = ARENA_ARRAY(&w->memory, bool, p->nall_vars + 1);
     if (!known) return base_out_of_memory();
-    FOR_EACH_OP(op, w->serial->blocks[0]) {
+    FOR_EACH_OP(op, p->blocks[0]) {
         if (op_has_effect(op, OP_NO_BYTES)) continue;
         FOR_EACH_ARG(op, op_is(op, "feed"), u) {
             const weft_var *v = use_var(op->program, u);
@@ -186,23 +187,53 @@ static weft_status take_results(witness *w, const weft_trainer *t, size_t nranks
     return weft_trainer_result(t, &out->joined);
 }
 
+/* State and feeds: one set for all ranks, or one each. */
+typedef struct givens {
+    weft_tensors **state, **feeds;
+    size_t count;
+} givens;
+
+static weft_status give_all(witness *w, draw d, givens *g) {
+    size_t nsets = w->q->before ? (size_t)w->q->nranks : 1;
+    g->state = ARENA_ARRAY(&w->memory, weft_tensors *, nsets);
+    g->feeds = ARENA_ARRAY(&w->memory, weft_tensors *, nsets);
+    if (!g->state || !g->feeds) return base_out_of_memory();
+    for (g->count = 0; g->count < nsets;) {
+        size_t i = g->count++;
+        const weft_program *p = w->q->before ? w->q->before[w->q->nbefore > 1 ? i : 0] : w->serial;
+        d.rank = i;
+        TRY(weft_tensors_create(w->context, &g->state[i]));
+        TRY(weft_tensors_create(w->context, &g->feeds[i]));
+        TRY(give_state(w, &d, p, g->state[i]));
+        TRY(give_feeds(w, &d, p, g->feeds[i]));
+    }
+    return NULL;
+}
+
+static void givens_fini(const givens *g) {
+    for (size_t i = 0; i < g->count; i++) {
+        weft_tensors_destroy(g->state[i]);
+        weft_tensors_destroy(g->feeds[i]);
+    }
+}
+
 static weft_status run(witness *w, const draw *d, const weft_program *const *programs, size_t nprograms, size_t nranks,
                        outcome *out) {
-    weft_tensors *state = NULL, *feeds = NULL;
+    givens g = {.count = 0};
     weft_trainer *t = NULL;
     *out = (outcome){.ranks = NULL};
     weft_status status = NULL;
-    TRY_DONE(weft_tensors_create(w->context, &state));
-    TRY_DONE(weft_tensors_create(w->context, &feeds));
-    TRY_DONE(give_state(w, d, state));
-    TRY_DONE(give_feeds(w, d, feeds));
-    const weft_tensors *const set = feeds;
+    TRY_DONE(give_all(w, *d, &g));
+    bool each = w->q->before != NULL;
     weft_trainer_options o = {WEFT_TRAINER_OPTIONS_INIT,
                               .programs = programs,
                               .nprograms = nprograms,
                               .nranks = (int)nranks,
-                              .params = state,
-                              .feeds = &set,
+                              .params = each ? NULL : g.state[0],
+                              .state = each ? (const weft_tensors *const *)g.state : NULL,
+                              .state_per_rank = each,
+                              .feeds = (const weft_tensors *const *)g.feeds,
+                              .feeds_per_rank = each,
                               .fetches = w->fetches,
                               .nfetches = w->nfetches,
                               .nsteps = 1,
@@ -215,8 +246,7 @@ static weft_status run(witness *w, const draw *d, const weft_program *const *pro
 done:
     if (status) outcome_fini(out);
     weft_trainer_destroy(t);
-    weft_tensors_destroy(state);
-    weft_tensors_destroy(feeds);
+    givens_fini(&g);
     return status;
 }
 
@@ -287,11 +317,25 @@ static weft_status compare_var(witness *w, const char *asked, const outcome *ser
     return NULL;
 }
 
+/* What a rank leaves, and what it left before. */
+static void compare_rank(const char *asked, size_t rank, const outcome *before, const outcome *nudged,
+                         const outcome *after, weft_witness_answer *out) {
+    const weft_tensor *want = weft_tensors_find(before->ranks[rank], asked);
+    const weft_tensor *other = weft_tensors_find(nudged->ranks[rank], asked);
+    const weft_tensor *found = weft_tensors_find(after->ranks[rank], asked);
+    held one = {&found, 1};
+    *out = (weft_witness_answer){.rank = -1};
+    if (alike(want, other) && alike(want, found) && find_difference(want, other, &one, out)) out->rank = (int64_t)rank;
+}
+
 static weft_status compare(witness *w, const outcome *serial, const outcome *nudged, const outcome *ranks,
                            weft_witness_answer *answers) {
     for (size_t i = 0; i < w->q->nvars; i++) {
         weft_witness_answer found;
-        TRY(compare_var(w, w->q->vars[i], serial, nudged, ranks, &found));
+        if (w->q->before)
+            compare_rank(w->q->vars[i], (size_t)w->q->var_ranks[i], serial, nudged, ranks, &found);
+        else
+            TRY(compare_var(w, w->q->vars[i], serial, nudged, ranks, &found));
         if (found.differs && w->nshown[i]++ == 0) answers[i] = found, answers[i].differs = false;
         if (w->nshown[i] >= DRAWS_NEEDED) answers[i].differs = true;
     }
@@ -311,11 +355,12 @@ static weft_status excuse(witness *w, const char *whose, weft_status status) {
 /* *out_ran: both ran. */
 static weft_status try_draw(witness *w, draw d, weft_witness_answer *answers, bool *out_ran) {
     outcome serial = {.ranks = NULL}, nudged = serial, ranks = serial;
-    const weft_program *const one = w->serial;
-    const char *whose = "the serial program";
-    weft_status status = run(w, &d, &one, 1, 1, &serial);
+    const weft_program *const one = w->serial, *const *first = w->q->before ? w->q->before : &one;
+    size_t nfirst = w->q->before ? w->q->nbefore : 1, nranks = w->q->before ? (size_t)w->q->nranks : 1;
+    const char *whose = w->q->before ? "what ranks ran before" : "the serial program";
+    weft_status status = run(w, &d, first, nfirst, nranks, &serial);
     d.is_nudged = true;
-    if (!status) status = run(w, &d, &one, 1, 1, &nudged);
+    if (!status) status = run(w, &d, first, nfirst, nranks, &nudged);
     d.is_nudged = false;
     if (!status) {
         whose = "the ranks' program";
@@ -392,9 +437,10 @@ weft_status weft_witness_run(void *data, const weft_witness_question *question, 
                              char out_reason[WEFT_WITNESS_REASON]) {
     (void)data;
     out_reason[0] = '\0';
+    const weft_program *first = question->serial ? question->serial : question->before[0];
     witness w = {.q = question,
-                 .context = question->serial->context,
-                 .serial = (weft_program *)question->serial, /* a look at an op keeps its schema */
+                 .context = first->context,
+                 .serial = (weft_program *)first, /* a look at an op keeps its schema */
                  .reason = out_reason};
     arena_init(&w.memory, &w.context->allocator);
     int64_t nelements = look_at_vars(&w);

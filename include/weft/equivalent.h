@@ -34,7 +34,8 @@ typedef enum weft_difference {
 } weft_difference;
 
 /* Which of these vars does the serial program leave with other values than the ranks? Programs as in
- * weft_equivalent_to_serial. */
+ * weft_equivalent_to_serial. Of weft_equivalent_ranks, `serial` is NULL: which vars does a rank leave with other values
+ * than it did before? */
 typedef struct weft_witness_question {
     const weft_program *serial;
     const weft_program *const *programs;
@@ -42,6 +43,9 @@ typedef struct weft_witness_question {
     int64_t nranks;
     const char *const *vars;
     size_t nvars;
+    const weft_program *const *before; /* what ranks ran before: one program for all, or one each */
+    size_t nbefore;
+    const int64_t *var_ranks; /* then: whose each var is */
 } weft_witness_question;
 
 typedef struct weft_witness_answer { /* of one var; zeroed before it is asked for */
@@ -65,7 +69,8 @@ typedef struct weft_equivalence_options {
     /* weft_equivalent_to_serial: rows of the whole batch, where feeds leave them open (-1). 0: any number that divides
      * by the ranks. */
     int64_t batch;
-    /* weft_equivalent_to_serial asks it once about all vars whose terms differ. NULL: they stay suspected. */
+    /* weft_equivalent_to_serial and weft_equivalent_ranks ask it once about all vars whose terms differ. NULL: they
+     * stay suspected. */
     weft_witness witness;
     void *witness_data;
 } weft_equivalence_options;

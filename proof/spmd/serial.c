@@ -340,7 +340,12 @@ static weft_status judge_batch(const weft_program *serial, const weft_program *c
     TRY(fixed_make(serial, programs, nprograms, &e, false, &f));
     const weft_program *const *fixed = (const weft_program *const *)f.programs;
     weft_status status = judge_open(f.serial, fixed, nprograms, nranks, o, out);
-    if (!status) status = suspects_ask(*out, f.serial, fixed, nprograms, nranks, o);
+    if (!status)
+        status =
+            suspects_ask(*out,
+                         &(weft_witness_question){
+                             .serial = f.serial, .programs = fixed, .nprograms = nprograms, .nranks = (int64_t)nranks},
+                         o);
     fixed_fini(&f);
     return status;
 }
@@ -357,7 +362,12 @@ weft_status weft_equivalent_to_serial(const weft_program *serial, const weft_pro
     weft_status status = judge_open(serial, programs, nprograms, nranks, o, &open);
     bool is_proved = !status && open->grade != WEFT_NOT_PROVED;
     if (!status && !is_proved && o->batch) status = judge_batch(serial, programs, nprograms, nranks, o, &given);
-    if (!status && !is_proved && !o->batch) status = suspects_ask(open, serial, programs, nprograms, nranks, o);
+    if (!status && !is_proved && !o->batch)
+        status =
+            suspects_ask(open,
+                         &(weft_witness_question){
+                             .serial = serial, .programs = programs, .nprograms = nprograms, .nranks = (int64_t)nranks},
+                         o);
     if (!status) *out_verdict = given ? given : open;
     if (status || given) weft_equivalence_destroy(open);
     if (status) weft_equivalence_destroy(given);

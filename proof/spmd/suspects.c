@@ -40,22 +40,30 @@ static weft_status ask(weft_equivalence *e, const weft_witness_question *q, cons
     return NULL;
 }
 
-weft_status suspects_ask(weft_equivalence *e, const weft_program *serial, const weft_program *const *programs,
-                         size_t nprograms, size_t nranks, const weft_equivalence_options *o) {
+/* "rank 3: NAME" is NAME of rank 3. */
+static const char *split_rank(const char *var, int64_t *out_rank) {
+    int nread = 0;
+    long long rank = -1;
+    if (sscanf(var, "rank %lld: %n", &rank, &nread) == 1 && nread) *out_rank = rank;
+    return var + nread;
+}
+
+weft_status suspects_ask(weft_equivalence *e, const weft_witness_question *about, const weft_equivalence_options *o) {
     arena memory;
     arena_init(&memory, &e->context->allocator);
     weft_status status = NULL;
-    weft_witness_question q = {.serial = serial, .programs = programs, .nprograms = nprograms};
+    weft_witness_question q = *about;
     const char **vars = ARENA_ARRAY(&memory, const char *, e->count + 1);
+    int64_t *ranks = ARENA_ARRAY(&memory, int64_t, e->count + 1);
     finding **suspects = ARENA_ARRAY(&memory, finding *, e->count + 1);
-    if (!vars || !suspects) TRY_DONE(base_out_of_memory());
+    if (!vars || !ranks || !suspects) TRY_DONE(base_out_of_memory());
     for (size_t i = 0; i < e->count; i++) {
         if (!is_suspected(&e->items[i])) continue;
-        vars[q.nvars] = e->items[i].var;
+        vars[q.nvars] = q.before ? split_rank(e->items[i].var, &ranks[q.nvars]) : e->items[i].var;
         suspects[q.nvars++] = &e->items[i];
     }
-    q.nranks = (int64_t)nranks;
     q.vars = vars;
+    q.var_ranks = q.before ? ranks : NULL;
     if (q.nvars) TRY_DONE(ask(e, &q, o, suspects, &memory));
 done:
     arena_fini(&memory);

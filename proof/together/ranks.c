@@ -1,4 +1,5 @@
 /* ranks.c: weft_equivalent_ranks: what each rank leaves behind, before and after. */
+#include "proof/spmd/suspects.h"
 #include "proof/together/together.h"
 
 #include <stdio.h>
@@ -132,10 +133,21 @@ weft_status weft_equivalent_ranks(const weft_program *const *before, size_t nbef
     if (!status) status = read_side(&g, BEFORE, before, nbefore, o);
     if (!status) status = read_side(&g, AFTER, after, nafter, o);
     if (!status) status = compare(&v, &g, &e);
+    if (!status)
+        status = suspects_ask(e,
+                              &(weft_witness_question){.before = before,
+                                                       .nbefore = nbefore,
+                                                       .programs = after,
+                                                       .nprograms = nafter,
+                                                       .nranks = (int64_t)nranks},
+                              o);
     for (size_t i = 0; i < g.nreadings; i++) outputs_fini(&v.terms, &g.readings[i].read);
     base_free(&context->allocator, g.stack, g.capacity * sizeof *g.stack);
     prover_fini(&v);
     arena_fini(&g.memory);
-    if (!status) *out_verdict = e;
+    if (status)
+        weft_equivalence_destroy(e);
+    else
+        *out_verdict = e;
     return status;
 }

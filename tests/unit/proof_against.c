@@ -9,6 +9,7 @@
 #include "tests/support/table.h"
 #include "weft/equivalent.h"
 #include "weft/pass.h"
+#include "weft/witness.h"
 
 enum { MOST_RANKS = 8, ROWS = 6, MOST_LINES = 24 };
 
@@ -318,4 +319,51 @@ Test(proof_against, a_gradient_of_a_weight_is_the_sum_over_rows) {
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_SAME_REALS);
     after[COUNT_OF(after) - 4] = "op matmul_v2 X=x Y=p -> Out=tp | trans_x=true trans_y=false";
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_NOT_PROVED);
+}
+
+/* --- witnesses ---------------------------------------------------------------------------------------------------- */
+
+/* How many findings name a value that is wrong. */
+static size_t count_shown(const world *w, weft_grade *out_grade) {
+    const weft_program *before = w->before;
+    weft_equivalence_options options = {WEFT_EQUIVALENCE_OPTIONS_INIT, .witness = weft_witness_run};
+    weft_equivalence *e;
+    size_t nshown = 0;
+    must(weft_equivalent_ranks(&before, 1, (const weft_program *const *)w->after, (size_t)w->nranks, &options, &e));
+    for (size_t i = 0; i < weft_equivalence_nfindings(e); i++) {
+        const char *words;
+        if (weft_equivalence_difference(e, i) != WEFT_DIFFERENCE_SHOWN) continue;
+        (void)weft_equivalence_finding(e, i, NULL, &words);
+        cr_expect(strstr(words, "shown by random data: element") && strstr(words, " of rank "), "%s", words);
+        nshown++;
+    }
+    *out_grade = weft_equivalence_grade(e);
+    weft_equivalence_destroy(e);
+    return nshown;
+}
+
+/* Chunks that are sent twice and rows that are multiplied twice leave wrong values; what is right leaves none. */
+Test(proof_against, mutants_that_run_are_shown_to_be_wrong) {
+    static bool (*const change[])(weft_op *, int) = {sends_another_chunk, multiplies_other_rows};
+    weft_grade grade;
+    size_t nmutants = 0;
+    world w = cut_up(3, "");
+    cr_expect_eq(count_shown(&w, &grade), 0);
+    cr_expect_eq(grade, WEFT_SAME_REALS);
+    for (size_t k = 0; k < sizeof change / sizeof *change; k++)
+        for (size_t at = 0; at < weft_block_nops(w.after[2]->blocks[0]); at++) {
+            weft_program *whole = w.after[2];
+            must(weft_program_clone(whole, &w.after[2]));
+            weft_op *op = weft_block_first_op(w.after[2]->blocks[0]);
+            for (size_t i = 0; i < at; i++) op = op->next;
+            if (change[k](op, 3)) {
+                size_t nshown = count_shown(&w, &grade);
+                cr_expect(grade != WEFT_NOT_PROVED || nshown > 0, "%s #%zu", op->type->bytes, at);
+                nmutants += grade == WEFT_NOT_PROVED;
+            }
+            weft_program_destroy(w.after[2]);
+            w.after[2] = whole;
+        }
+    cr_expect(nmutants >= 4, "%zu mutants", nmutants);
+    end(&w);
 }
