@@ -99,6 +99,13 @@ static double mul_inner(const op_cost_call *c) {
     return k;
 }
 
+/* Rows that one right operand is for. */
+static double matmul_rows(const op_cost_call *c) {
+    const shape *y = input(c, "Y"), *out = &c->out[0];
+    if (!y || out->ndim < 2) return 0;
+    return y->ndim > 2 ? extent(out, -2) : numel(out) / extent(out, -1);
+}
+
 static double count_matmul(const op_cost_call *c, double weight) {
     return count_results(c, weight * matmul_inner(c), NULL);
 }
@@ -307,7 +314,7 @@ static double count_sparse_update(const op_cost_call *c, const shape *grad) {
 static op_cost cost_of_host(const op_cost_call *c) {
     double weight = c->schema->host->def.flops_per_element;
     rule r = {.flops = count_largest, .weight = weight > 0 ? weight : 1};
-    op_cost cost = {r.flops(c, r.weight), count_bytes(c, &r)};
+    op_cost cost = {r.flops(c, r.weight), count_bytes(c, &r), 0};
     host_op_cost(c, &cost.flops, &cost.bytes);
     return cost;
 }
@@ -317,8 +324,9 @@ op_cost op_cost_of(const op_cost_call *c) {
     const rule *r = c->schema->index >= 0 && c->schema->index < NROWS ? &rules[c->schema->index] : &other;
     if (!r->flops) r = &other;
     if (c->schema->host) return cost_of_host(c);
-    if (c->schema->effects & OP_NO_BYTES) return (op_cost){0, 0};
-    op_cost cost = {r->flops(c, r->weight), count_bytes(c, r)};
+    if (c->schema->effects & OP_NO_BYTES) return (op_cost){0, 0, 0};
+    op_cost cost = {r->flops(c, r->weight), count_bytes(c, r), 0};
+    if (r->flops == count_matmul) cost.rows = matmul_rows(c);
     const shape *grad = r->flops == count_update ? input(c, "Grad") : NULL;
     if (grad && grad->height >= 0) cost.bytes = count_sparse_update(c, grad);
     return cost;

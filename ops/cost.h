@@ -12,6 +12,7 @@ typedef struct op_cost {
                    * cos and pow 10. Matrix products and convolutions: 2 for each product that is added up */
     double bytes; /* of every argument that is read or written, once each; what is looked at for its shape only does not
                    * count, of a table the rows that are taken */
+    double rows;  /* of a matrix product's left operand, of which a matrix of a batch has its own; 0: it is none */
 } op_cost;
 
 /* An op with the types of its arguments, flattened in schema slot order as for inference. Extents that are not known

@@ -219,16 +219,35 @@ static void read_tables(reader *r, const yaml_node *node, weft_cluster *out) {
     out->ntables = node->count;
 }
 
+static void read_products(reader *r, const yaml_node *node, weft_cluster_products *out) {
+    const yaml_node *rows = NULL, *flops = NULL;
+    const field fields[] = {
+        {"rows", FIELD_LIST, &rows}, {"flops_per_second", FIELD_LIST, &flops}, {NULL, FIELD_LIST, NULL}};
+    if (node->kind == NODE_MAPPING) read_fields(r, node, fields);
+    size_t n = rows ? rows->count : 0;
+    if (!rows || !flops || !is_list(rows, n) || !is_list(flops, n) || !n || n > WEFT_TABLE_POINTS) {
+        PROBLEM(r, node, "products: expected rows and flops_per_second, two lists of as many numbers, 1 to %d",
+                WEFT_TABLE_POINTS);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        read_point(r, rows, i, "rows", false, out->rows);
+        read_number(r, flops->items[i], "flops_per_second", 0, &out->flops[i]);
+    }
+    out->npoints = n;
+}
+
 /* --- all together ------------------------------------------------------------------------------------------------- */
 
 static void read_cluster(reader *r, const yaml_node *root, weft_cluster *out) {
-    const yaml_node *links = NULL, *tables = NULL;
+    const yaml_node *links = NULL, *tables = NULL, *products = NULL;
     const field fields[] = {{"flops_per_second", FIELD_NUMBER, &out->flops},
                             {"bytes_per_second", FIELD_NUMBER, &out->bytes},
                             {"seconds_per_op", FIELD_NUMBER, &out->op_seconds},
                             {"links", FIELD_LIST, &links},
                             {"machine", FIELD_MACHINE, out->machine},
                             {"collectives", FIELD_LIST, &tables},
+                            {"products", FIELD_LIST, &products},
                             {"compute_beside_collective", FIELD_FACTOR, &out->compute_beside_collective},
                             {"collective_beside_compute", FIELD_FACTOR, &out->collective_beside_compute},
                             {NULL, FIELD_LIST, NULL}};
@@ -239,6 +258,7 @@ static void read_cluster(reader *r, const yaml_node *root, weft_cluster *out) {
     read_fields(r, root, fields);
     if (links) read_links(r, links, out);
     if (tables) read_tables(r, tables, out);
+    if (products) read_products(r, products, &out->products);
     if (*out->machine && (!out->nlinks || !out->links[0].nranks))
         PROBLEM(r, root, "machine: expected a first link that says how many ranks a node has");
 }

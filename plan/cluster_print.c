@@ -54,6 +54,11 @@ weft_status weft_cluster_print(weft_context *context, const weft_cluster *c, cha
     for (size_t i = 0; i < c->nlinks; i++) put_link(&out, &c->links[i]);
     if (c->ntables) buffer_text(&out, "collectives:\n");
     for (size_t i = 0; i < c->ntables; i++) put_table(&out, &c->tables[i]);
+    if (c->products.npoints) {
+        buffer_text(&out, "products:\n");
+        put_list(&out, "rows", c->products.rows, c->products.npoints);
+        put_list(&out, "flops_per_second", c->products.flops, c->products.npoints);
+    }
     if (!out.nbytes) buffer_text(&out, "{}\n");
     weft_status status = buffer_take(&out, out_bytes, out_nbytes);
     return status;

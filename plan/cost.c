@@ -116,6 +116,17 @@ weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_clu
     return NULL;
 }
 
+double plan_product_rate(const weft_cluster *c, double rows) {
+    const weft_cluster_products *p = &c->products;
+    size_t k = 0;
+    if (!p->npoints || !(rows > 0)) return c->flops;
+    if (rows <= p->rows[0]) return p->flops[0];
+    while (k < p->npoints && rows >= p->rows[k]) k++;
+    if (k == p->npoints) return p->flops[k - 1];
+    double part = log(rows / p->rows[k - 1]) / log(p->rows[k] / p->rows[k - 1]);
+    return p->flops[k - 1] * pow(p->flops[k] / p->flops[k - 1], part);
+}
+
 /* --- collectives -------------------------------------------------------------------------------------------------- */
 
 /* The links that neighbours of a ring use, a bit each, and the most hops between two of them. */
@@ -343,7 +354,7 @@ static weft_status price(const pricing *p, size_t k, double *out_seconds, const 
     *out_source = "profile";
     if (p->measured && p->measured[k] >= 0) return *out_seconds = p->measured[k], NULL;
     TRY(plan_cost_of(p->plan, i, p->scratch, &cost));
-    double computing = cost.flops / p->cluster->flops, moving = cost.bytes / p->cluster->bytes;
+    double computing = cost.flops / plan_product_rate(p->cluster, cost.rows), moving = cost.bytes / p->cluster->bytes;
     *out_seconds = (computing > moving ? computing : moving) + p->cluster->op_seconds;
     *out_source = computing > moving ? "flops" : moving > 0 ? "bytes" : "op";
     return NULL;

@@ -16,6 +16,9 @@ WEFT_MUST_USE weft_status plan_cost_of(const weft_plan *plan, const plan_instr *
 /* A description with the defaults filled in; an error where a number makes no sense. `given` may be NULL. */
 WEFT_MUST_USE weft_status plan_cluster_settle(const weft_cluster *given, weft_cluster *out_cluster);
 
+/* Flops a second of matrix products of so many rows. */
+double plan_product_rate(const weft_cluster *cluster, double rows);
+
 /* What each instruction takes in a run of `nranks` ranks: ninstrs numbers. Of a collective: from when its last member
  * has come. `rank` is one that runs the plan: sends go from there. `cluster` is a settled one. Cost: O(instructions +
  * ranks in rings). */

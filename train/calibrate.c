@@ -142,7 +142,7 @@ static weft_status list_shapes(calibration *k, shape_of_op *shapes, size_t *out_
     weft_plan *plan = NULL;
     weft_status status = weft_plan_create(k->options.program, NULL, &plan);
     for (size_t i = 0; !status && i < plan->ninstrs; i++) {
-        op_cost cost = {0, 0};
+        op_cost cost = {0, 0, 0};
         status = plan_cost_of(plan, &plan->instrs[i], &k->scratch, &cost);
         bool is_of_block = weft_op_block(plan->instrs[i].op) == weft_program_block(k->options.program, 0);
         if (is_of_block && plan->instrs[i].ring_id < 0) note_shape(shapes, out_n, plan->instrs[i].op, cost);
@@ -198,6 +198,53 @@ static weft_status measure_products(calibration *k) {
     return NULL;
 }
 
+static const weft_var *right_operand(const weft_op *op) {
+    for (size_t s = 0; s < weft_op_nslots(op, false); s++) {
+        size_t nargs;
+        if (strcmp(weft_op_slot(op, false, s, &nargs), "Y") == 0 && nargs) return weft_op_arg(op, false, s, 0);
+    }
+    return NULL;
+}
+
+/* Extents of the program's largest product of matrices, or some that are usual. */
+static void find_extents(const shape_of_op *shapes, size_t n, int64_t *inner, int64_t *columns) {
+    double most = 0;
+    *inner = *columns = 256;
+    for (size_t i = 0; i < n; i++) {
+        const weft_var *y = shapes[i].cost.rows > 0 ? right_operand(shapes[i].op) : NULL;
+        if (shapes[i].cost.flops <= most || !y || weft_var_ndim(y) != 2) continue;
+        most = shapes[i].cost.flops;
+        *inner = weft_var_dims(y)[0];
+        *columns = weft_var_dims(y)[1];
+    }
+}
+
+/* Products of few rows compute fewer flops a second. */
+static weft_status measure_rows(calibration *k, const shape_of_op *shapes, size_t n) {
+    enum { FIRST = 8, LAST = 4096 };
+    const double most_flops = 4e9;
+    weft_cluster_products *p = &k->cluster.products;
+    int64_t inner, columns;
+    find_extents(shapes, n, &inner, &columns);
+    for (int64_t rows = FIRST; rows <= LAST && 2.0 * (double)(rows * inner * columns) <= most_flops; rows *= 2) {
+        double flops = 2.0 * (double)(rows * inner * columns), seconds;
+        int times = flops < 1e8 ? CHAIN : 1;
+        char vars[300];
+        measured m;
+        snprintf(vars, sizeof vars,
+                 "a: {float32: [%lld, %lld], persistable: true}, w: {float32: [%lld, %lld], persistable: true}, "
+                 "b: {float32: [%lld, %lld], persistable: true}",
+                 (long long)rows, (long long)inner, (long long)inner, (long long)columns, (long long)rows,
+                 (long long)columns);
+        TRY(measure_text(k, vars, "{matmul_v2: {X: a, \"Y\": w}, out: {Out: b}}", times, "", 0, &m));
+        seconds = m.compute / times - k->cluster.op_seconds;
+        if (!(seconds > 0)) continue;
+        p->rows[p->npoints] = (double)rows;
+        p->flops[p->npoints++] = flops / seconds;
+    }
+    return NULL;
+}
+
 static weft_status measure_rank(calibration *k) {
     enum { LARGE = 1 << 20 };
     shape_of_op shapes[MOST_SHAPES];
@@ -209,6 +256,7 @@ static weft_status measure_rank(calibration *k) {
     TRY(measure_text(k, "x: {float32: [16], persistable: true}", "{relu: {X: x}, out: {Out: x}}", TINY_OPS, "", 0,
                      &tiny));
     k->cluster.op_seconds = tiny.compute / TINY_OPS;
+    TRY(measure_rows(k, shapes, n));
     snprintf(vars, sizeof vars, "x: {float32: [%d], persistable: true}, y: {float32: [%d], persistable: true}", LARGE,
              LARGE);
     TRY(measure_text(k, vars, "{relu: {X: x}, out: {Out: y}}", CHAIN, "", 0, &large));
@@ -357,6 +405,7 @@ static void round_numbers(weft_cluster *c) {
                          &c->links[0].bytes,
                          &c->links[0].seconds};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) round_number(numbers[i]);
+    for (size_t i = 0; i < c->products.npoints; i++) round_number(&c->products.flops[i]);
     for (size_t t = 0; t < c->ntables; t++)
         for (size_t i = 0; i < c->tables[t].npoints; i++) round_number(&c->tables[t].seconds[i]);
 }

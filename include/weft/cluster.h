@@ -42,6 +42,13 @@ typedef struct weft_cluster_table {
     double nbytes[WEFT_TABLE_POINTS], seconds[WEFT_TABLE_POINTS];
 } weft_cluster_table;
 
+/* What matrix products were measured to compute: flops a second by the rows of their left operand. Rows rise. Between
+ * two points the log of the rate is linear in the log of the rows, beyond the ends it is that of the end. */
+typedef struct weft_cluster_products {
+    size_t npoints;
+    double rows[WEFT_TABLE_POINTS], flops[WEFT_TABLE_POINTS];
+} weft_cluster_products;
+
 /* 0 means the default, that of a nominal accelerator. */
 typedef struct weft_cluster {
     double flops;      /* a second, on one stream; default 1e14 */
@@ -58,6 +65,7 @@ typedef struct weft_cluster {
     /* Measured: before what NCCL's model or links say. For rings of other kinds and sizes these count. */
     weft_cluster_table tables[WEFT_CLUSTER_TABLES];
     size_t ntables;
+    weft_cluster_products products; /* 0 points: `flops` counts */
     /* How many times as long an instruction of the compute stream takes while a collective of the same rank runs on
      * another stream. The same of such a collective while one of its ranks computes; default 1. */
     double compute_beside_collective, collective_beside_compute;

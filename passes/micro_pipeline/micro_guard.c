@@ -2,8 +2,9 @@
  *
  * As it is, a pair takes what its collective takes beyond what runs between it and its wait, and then its products. In
  * chunks it takes what the plan's steps take on their streams, each product of as many rows as it has: small ones pay
- * for their launch and for reading the right operand again. All ranks decide alike: messages are priced on the slowest
- * link between neighbours of the ring. */
+ * for their launch and for reading the right operand again. Where the cluster was measured, few rows are multiplied at
+ * a lower rate, and products and messages slow one another down. All ranks decide alike: messages are priced on the
+ * slowest link between neighbours of the ring. */
 #include <stdio.h>
 
 #include "ops/cost.h"
@@ -12,9 +13,14 @@
 
 /* --- single ops --------------------------------------------------------------------------------------------------- */
 
-static double work_seconds(const weft_cluster *c, double flops, double bytes) {
-    double computing = flops / c->flops, moving = bytes / c->bytes;
+/* `rows`: of a product's left operand; 0: it is none. */
+static double product_seconds(const weft_cluster *c, double rows, double flops, double bytes) {
+    double computing = flops / plan_product_rate(c, rows), moving = bytes / c->bytes;
     return (computing > moving ? computing : moving) + c->op_seconds;
+}
+
+static double work_seconds(const weft_cluster *c, double flops, double bytes) {
+    return product_seconds(c, 0, flops, bytes);
 }
 
 static size_t take_side(weft_op *op, const op_schema *s, bool output, shape *types, uint32_t *first, size_t room) {
@@ -42,7 +48,7 @@ static double op_seconds(const micro_pass *m, weft_op *op) {
     take_side(op, s, false, in, in_first, MOST_ARGS);
     take_side(op, s, true, out, out_first, MOST_ARGS);
     op_cost cost = op_cost_of(&(op_cost_call){op, s, in, out, in_first, out_first});
-    return work_seconds(&m->cluster, cost.flops, cost.bytes);
+    return product_seconds(&m->cluster, cost.rows, cost.flops, cost.bytes);
 }
 
 weft_status micro_guard_begin(micro_pass *m) {
@@ -61,10 +67,6 @@ weft_status micro_guard_begin(micro_pass *m) {
 
 /* --- a pair ------------------------------------------------------------------------------------------------------- */
 
-typedef struct prices {
-    double multiply, accumulate, message, reduce, add, keep;
-} prices;
-
 static double nbytes_of(int32_t dtype) {
     return (double)weft_dtype_nbytes((weft_dtype)dtype);
 }
@@ -82,8 +84,9 @@ static double products_seconds(const weft_cluster *c, const micro_pair *p, bool 
     for (size_t k = 0; k < p->nproducts; k++) {
         double columns = share * (double)micro_columns(&p->products[k]);
         if (micro_is_sum(&p->products[k]) != sums) continue;
-        sum += work_seconds(c, 2 * rows * inner * columns,
-                            size * (rows * inner + batches * inner * columns + rows * columns));
+        double of_left = p->products[k].role == MICRO_OUTER ? inner : rows / batches;
+        sum += product_seconds(c, of_left, 2 * rows * inner * columns,
+                               size * (rows * inner + batches * inner * columns + rows * columns));
     }
     return sum;
 }
@@ -113,24 +116,84 @@ static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
 }
 
 /* The steps of one member on its streams. Members do the same at the same time, so its t-th send ends when its t-th
- * receive does. */
-static double plan_seconds(const chunk_plan *plan, const prices *of, double *ends) {
-    double clock[CHUNK_STREAMS] = {0}, latest = 0;
-    for (size_t i = 0; i < plan->count; i++) {
-        const chunk_step *s = &plan->steps[i];
-        double start = clock[s->stream];
-        for (int32_t k = 0; k < s->nwaits; k++)
-            if (ends[s->waits[k]] > start) start = ends[s->waits[k]];
-        double takes[] = {
-            [CHUNK_MULTIPLY] = of->multiply, [CHUNK_ACCUMULATE] = of->accumulate, [CHUNK_ADD] = of->add,
-            [CHUNK_KEEP] = of->keep,         [CHUNK_SEND] = of->message,          [CHUNK_RECEIVE] = of->message,
-            [CHUNK_REDUCE] = of->reduce};
-        if (s->action == CHUNK_RECEIVE && ends[i - 1] - of->message > start) start = ends[i - 1] - of->message;
-        ends[i] = clock[s->stream] = start + takes[s->action];
-        if (s->action == CHUNK_RECEIVE) ends[i - 1] = clock[plan->steps[i - 1].stream] = ends[i];
-        if (ends[i] > latest) latest = ends[i];
+ * receive does: a receive stands behind its send in the table, and the two are one message. While one is under way
+ * products take longer, and it does beside products, as the cluster says. */
+typedef struct timing {
+    const chunk_plan *plan;
+    const double *takes;        /* by action */
+    bool *done;                 /* by step */
+    size_t next[CHUNK_STREAMS]; /* the step of each stream that comes next, or is under way; the plan's count: none */
+    double left[CHUNK_STREAMS]; /* of what is under way, at full speed; negative: nothing is */
+    double slower[2];           /* beside the other: products, messages */
+} timing;
+
+static bool is_message(const chunk_step *s) {
+    return s->action == CHUNK_SEND || s->action == CHUNK_RECEIVE || s->action == CHUNK_REDUCE;
+}
+
+static void find_next(timing *t, int stream, size_t from) {
+    while (from < t->plan->count && t->plan->steps[from].stream != stream) from++;
+    t->next[stream] = from;
+    t->left[stream] = -1;
+}
+
+/* It is the next of its stream, and what it waits for is done. */
+static bool can_begin(const timing *t, size_t i) {
+    const chunk_step *s = &t->plan->steps[i];
+    if (t->next[s->stream] != i || t->left[s->stream] >= 0) return false;
+    for (int32_t k = 0; k < s->nwaits; k++)
+        if (!t->done[s->waits[k]]) return false;
+    return true;
+}
+
+static void begin_steps(timing *t) {
+    for (int s = 0; s < CHUNK_STREAMS; s++) {
+        size_t i = t->next[s];
+        if (i == t->plan->count || !can_begin(t, i)) continue;
+        const chunk_step *step = &t->plan->steps[i];
+        if (step->action == CHUNK_RECEIVE) continue; /* its send begins it */
+        if (step->action == CHUNK_SEND && !can_begin(t, i + 1)) continue;
+        t->left[s] = t->takes[step->action];
+        if (step->action == CHUNK_SEND) t->left[step[1].stream] = t->left[s];
     }
-    return latest;
+}
+
+/* How fast each stream goes on, and when the first step ends; false: none is under way. */
+static bool find_speeds(const timing *t, double *speed, double *out_seconds) {
+    bool computes = t->left[CHUNK_COMPUTE] >= 0, sends = false, is_any = false;
+    for (int s = 0; s < CHUNK_STREAMS; s++)
+        sends = sends || (t->left[s] >= 0 && is_message(&t->plan->steps[t->next[s]]));
+    for (int s = 0; s < CHUNK_STREAMS; s++) {
+        if (t->left[s] < 0) continue;
+        bool sent = is_message(&t->plan->steps[t->next[s]]);
+        speed[s] = 1;
+        if (s == CHUNK_COMPUTE && sends) speed[s] = 1 / t->slower[0];
+        if (sent && computes) speed[s] = 1 / t->slower[1];
+        double seconds = t->left[s] / speed[s];
+        if (!is_any || seconds < *out_seconds) *out_seconds = seconds;
+        is_any = true;
+    }
+    return is_any;
+}
+
+static double plan_seconds(const weft_cluster *c, const chunk_plan *plan, const double *takes, bool *done) {
+    timing t = {.plan = plan,
+                .takes = takes,
+                .done = done,
+                .slower = {c->compute_beside_collective, c->collective_beside_compute}};
+    double now = 0, seconds = 0, speed[CHUNK_STREAMS];
+    for (int s = 0; s < CHUNK_STREAMS; s++) find_next(&t, s, 0);
+    for (;; now += seconds) {
+        begin_steps(&t);
+        if (!find_speeds(&t, speed, &seconds)) return now;
+        for (int s = 0; s < CHUNK_STREAMS; s++) {
+            if (t.left[s] < 0) continue;
+            t.left[s] -= seconds * speed[s];
+            if (t.left[s] > 1e-15) continue;
+            done[t.next[s]] = true;
+            find_next(&t, s, t.next[s] + 1);
+        }
+    }
 }
 
 /* Rows that do not lie one after another are put in order by one more op. */
@@ -168,6 +231,16 @@ static int shared_ways(const micro_pass *m, const micro_pair *p, const plan_curv
     return 1;
 }
 
+/* Of a message of each rank to another. Where the collective was measured it is one of those that it consists of. */
+static double message_seconds(const plan_curve *of, int nranks, double nbytes) {
+    plan_curve curve = *of;
+    double rounds = curve.times > nranks - 1 ? 2 : 1; /* an all-reduce is a reduce-scatter and an all-gather */
+    if (curve.table || curve.nccl.machine)
+        return 1e-9 * (double)plan_curve_ns(&curve, nranks * nbytes) / (rounds * (nranks - 1));
+    curve.times = curve.parts = 1;
+    return 1e-9 * (double)plan_curve_ns(&curve, nbytes);
+}
+
 static weft_status price(micro_pass *m, micro_pair *p, double *out_collective, double *out_between) {
     const weft_cluster *c = &m->cluster;
     plan_ring of_pair = {.id = p->ring.id, .nranks = p->ring.nranks, .ranks = p->ring.ranks};
@@ -177,8 +250,8 @@ static weft_status price(micro_pass *m, micro_pair *p, double *out_collective, d
     double n = micro_sends(p) ? p->ring.nranks : 1, inner = inner_of(p), size = nbytes_of(p->sent),
            rows = (double)micro_rows(p), results = 0;
     TRY(micro_find_plan(m, p, 0, &plan));
-    double *ends = ARENA_ARRAY(m->scratch, double, plan.count);
-    if (!ends) return base_out_of_memory();
+    bool *done = ARENA_ARRAY(m->scratch, bool, plan.count);
+    if (!done) return base_out_of_memory();
     bool is_inner = p->products[0].role == MICRO_INNER;
     double share = micro_is_columns(p) ? 1 / n : 1;
     for (size_t k = 0; k < p->nproducts; k++)
@@ -195,18 +268,20 @@ static weft_status price(micro_pass *m, micro_pair *p, double *out_collective, d
                  : products_seconds(c, p, false, all_rows, inner, 1) + products_seconds(c, p, true, all_rows, inner, 1);
     p->serial_seconds = exposed + all + path_seconds(c, p, n * rows * moved);
     double reduce = 1e-9 * (double)plan_curve_ns(&curve, chunk * moved * size);
-    curve.times = curve.parts = 1;
+    double message = message_seconds(&curve, p->ring.nranks, shared_ways(m, p, &curve) * chunk * moved * size);
     double casting = micro_casts_chunks(p) ? cast_seconds(c, p, chunk * moved) : 0;
-    prices of = {.multiply = casting + products_seconds(c, p, false, chunk, inner, share),
-                 .accumulate = products_seconds(c, p, true, chunk, inner, 1) + adding_seconds(c, p, chunk),
-                 .reduce = reduce,
-                 .message = 1e-9 * (double)plan_curve_ns(&curve, shared_ways(m, p, &curve) * chunk * moved * size),
-                 .add = work_seconds(c, chunk * results, 3 * chunk * results * size),
-                 .keep = work_seconds(c, 0, 2 * chunk * (p->kind == MICRO_GATHER ? inner : results) * size)};
-    if (plan.widens) of.add += widening_seconds(c, p, chunk * results);
+    double takes[] = {[CHUNK_MULTIPLY] = casting + products_seconds(c, p, false, chunk, inner, share),
+                      [CHUNK_ACCUMULATE] = products_seconds(c, p, true, chunk, inner, 1) + adding_seconds(c, p, chunk),
+                      [CHUNK_REDUCE] = reduce,
+                      [CHUNK_SEND] = message,
+                      [CHUNK_RECEIVE] = message,
+                      [CHUNK_ADD] = work_seconds(c, chunk * results, 3 * chunk * results * size),
+                      [CHUNK_KEEP] =
+                          work_seconds(c, 0, 2 * chunk * (p->kind == MICRO_GATHER ? inner : results) * size)};
+    if (plan.widens) takes[CHUNK_ADD] += widening_seconds(c, p, chunk * results);
     double reordered = p->kind == MICRO_GATHER ? results + (p->keeps_whole ? inner : 0) : inner;
-    if (!plan.multiplies) of.accumulate += casting;
-    p->pair_seconds = plan_seconds(&plan, &of, ends) + cutting_seconds(c, p) +
+    if (!plan.multiplies) takes[CHUNK_ACCUMULATE] += casting;
+    p->pair_seconds = plan_seconds(c, &plan, takes, done) + cutting_seconds(c, p) +
                       reorder_seconds(c, p, n * rows * reordered) + chunks_path_seconds(c, p, rows * moved);
     if (p->kind == MICRO_SCATTER && p->reduce == WEFT_REDUCE_AVG)
         p->pair_seconds += work_seconds(c, rows * results, 2 * rows * results * size);

@@ -36,6 +36,16 @@ prints 1 'not_proved: rank' 'a chunk that goes to another rank is not proved' "$
 prints 1 '"against": "before", "grade": "not proved"' 'ranks in another order are not proved' "$weft" verify --json "$folder/rank1.yaml" "$folder/rank0.yaml" \
     "$folder/rank2.yaml" "$folder/rank3.yaml" --reading in_order --against "$folder/rank{rank}.yaml"
 
+# rows that are multiplied twice are shown to be wrong by a value; others of the plan are right
+chunks mm_rs.2d.dim0.sum.w4 ''
+product=$(grep -n 'matmul_v2' "$folder/rank0.yaml" | head -n 2 | sed 's/.*X: \[\([^]]*\)\].*/\1/' | tr '\n' ' ')
+# shellcheck disable=SC2086
+set -- $product
+[ "$1" != "$2" ] && sed "s|X: \[$2\]|X: [$1]|" "$folder/rank0.yaml" >"$folder/wrong.yaml"
+prints 1 'wrong_value: rank' 'other rows are multiplied: a value shows it' "$weft" verify "$folder/wrong.yaml" \
+    ${programs#*.yaml} --reading in_order --against "$cases/mm_rs.2d.dim0.sum.w4/before.fx.json"
+grep -q 'shown by random data: element .* of rank' "$folder/out"; ok $? 'the value, its rank and its element are named'
+
 # feeds of a case as files, a rank each; runs of it and of its chunks leave the same bytes
 feeds='import sys, json, numpy as np
 z = np.load(sys.argv[1] + "/numeric.npz"); g = json.load(open(sys.argv[1] + "/before.fx.json"))
@@ -96,6 +106,14 @@ ok $? "a simulated step is shorter by what the guard says: $(cat "$folder/gain")
 "$PYTHON" tests/micro_layer.py 64 4 64 1 >"$folder/small.fx.json"
 "$weft" opt "$folder/small.fx.json" -v --passes micro_pipeline_tp -o "$folder/small.yaml" 2>"$folder/report"
 [ "$(grep -c 'too small to gain' "$folder/report")" = 4 ]; ok $? 'a small layer is left as it is'
+
+# where few rows were measured to be slow, or products and messages to slow one another down, nothing gains
+{ cat $cluster; echo 'products: {rows: [2048, 8192], flops_per_second: [2.0e+13, 9.89e+14]}'; } >"$folder/rows.yaml"
+{ cat $cluster; echo 'compute_beside_collective: 2.2'; echo 'collective_beside_compute: 2.2'; } >"$folder/beside.yaml"
+for measured in rows beside; do
+    "$weft" opt "$folder/layer.fx.json" -v --no-prove --passes "micro_pipeline_tp: {cluster: $folder/$measured.yaml}" -o "$folder/left{rank}.yaml" 2>"$folder/report"
+    [ "$(grep -c 'too small to gain' "$folder/report")" = 4 ]; ok $? "$measured: nothing gains: $(cat "$folder/report")"
+done
 
 # the same of the other kinds: experts, heads (the first of two pairs), an all-reduce; what does not gain is left
 for case in 'wide_experts 2' 'wide_heads 1' 'wide_reduce 1' 'wide_reduce 1 all_reduce: scattered, chunks_per_shard: 4'; do

@@ -19,6 +19,9 @@ int main(void) {
           "c.compute_beside_collective >= 1 && c.collective_beside_compute >= 1");
     check(c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0,
           "c.nlinks == 1 && c.links[0].bytes > 0 && c.links[0].seconds > 0");
+    const weft_cluster_products *p = &c.products;
+    check(p->npoints > 4 && p->rows[0] < p->rows[1], "products of several rows");
+    for (size_t i = 0; i < p->npoints; i++) check(p->flops[i] > 0, "a product has a rate");
     check(c.ntables == 4, "c.ntables == 4");
     for (size_t t = 0; t < c.ntables; t++) {
         check(c.tables[t].nranks == 2 && c.tables[t].npoints == 4,
