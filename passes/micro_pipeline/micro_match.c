@@ -118,7 +118,12 @@ static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const 
         taken[i] = p->nproducts > before_it;
     }
     if (p->nproducts == first) {
-        note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
+        if (micro_is_reshape(op))
+            note_reader(r, WEFT_REASON_SHAPE,
+                        "a reshape makes one of other dimensions than those before the last, or a gathered one and the "
+                        "last");
+        else
+            note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {

@@ -4,22 +4,22 @@
  * first piece on. The steps of one stream run in order; a step begins when those that it waits for are done. The n-th
  * message of one member to another is the n-th that this one receives.
  *
- *   gather   step s sends the own rows to member r - s, receives those of member r + s and multiplies them; the own
- *            rows are multiplied first, while the first messages are under way; products that are parts of a sum are
- *            added up as rows come
- *   scatter  step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it; those of
- *            member r + s are received and added up; the own rows come last
- *            an all-to-all's are not added up: each product comes to where it stays
+ *   gather   Step s sends the own rows to member r - s. It receives those of member r + s and multiplies them. The
+ *            own rows are multiplied first, while the first messages are under way. Products that are parts of a sum
+ *            are added up as rows come.
+ *   scatter  Step s multiplies the rows of member r - s, the farthest one first, and sends the sums to it. Those of
+ *            member r + s are received and added up. The own rows come last.
+ *            An all-to-all's are not added up: each product comes to where it stays.
+ *   reduce   All rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is.
+ *            If it is scattered, it is a scatter of each member's rows, piece by piece. The sums of a piece go to all
+ *            members while the next one is multiplied.
  *
- * With `both_ways` a step sends to and receives from members on both sides, on streams and lanes of their own, and
- * there are half as many steps. Of an even number of members the farthest one gets its pieces by both ways in turn.
- *   reduce   all rows in `nsub` pieces: each is multiplied, and reduced on all members while the next one is; or, if it
- *            is scattered, a scatter of each member's rows, piece by piece, whose sums go to all members while the next
- *            piece is multiplied
+ * With `both_ways` a step sends to and receives from members on both sides, on streams and lanes of their own. So there
+ * are half as many steps. Of an even number of members the farthest one gets its pieces by both ways in turn.
  *
- * A rank runs what it has on one ring in order, so messages go on lanes: rings of those members that use them. No rank
- * sends and receives on one lane in one step: members of a step form circles, along which lanes alternate (a third one
- * closes circles of odd length).
+ * A rank runs what it has on one ring in order. So messages go on lanes: rings of those members that use them. No rank
+ * sends and receives on one lane in one step. For that, members of a step form circles along which lanes alternate (a
+ * third one closes circles of odd length).
  *
  * Products go out from one of two buffers, for each way. The first that comes is where the sum is formed, unless that
  * is of a wider type; others come to one of two buffers, or, where sums are formed in the order of ranks, each to one

@@ -6,30 +6,38 @@
 ranks=3
 [ -z "$WEFT_LONG_TESTS" ] || ranks='2 3 4 5 6 7 8'
 
-weft_run() { # PROGRAMS SAVE: on feeds of $folder
-    "$weft" run $1 --ranks "$n" --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/$2.{rank}.npz" >/dev/null 2>"$folder/err"
+weft_run() { # PROGRAMS SAVE: on feeds of $at
+    "$weft" run $1 --ranks "$n" --feed "$at/feed.{rank}.npz" --steps 1 --save "$at/$2.{rank}.npz" >/dev/null 2>"$folder/err"
 }
-compare() { # WHAT OPTIONS TOLERANCE: the graph in $folder, its chunks with these options
-    rm -f "$folder"/rank* "$folder"/chunks*
-    "$weft" opt "$graph" --passes "micro_pipeline_tp: {guard: off$2}" -o "$folder/rank{rank}.yaml" 2>"$folder/report"
-    ok $? "$1$2: $(cat "$folder/report")"
-    grep -q 'pair 0: ' "$folder/report"; ok $? "$1$2 is taken"
-    "$weft" verify $programs --reading in_order >"$folder/verify" 2>&1; ok $? "$1$2 is safe: $(head -n 3 "$folder/verify")"
+ncompared=0
+compare() { # WHAT OPTIONS TOLERANCE: the graph of one(), its chunks with these options
+    ncompared=$((ncompared + 1)) against=
     case $1 in
     gather_t* | gather_u* | gather_c* | scatter_u* | scatter_cast_up* | reduce_rows* | exchange_rows* | exchange_products* | accumulate_last\ * | back_column_parallel\ *)
-        prints 0 'what ranks ran before: same' "$1$2 is proved" "$weft" verify $programs --reading in_order --against "$graph" ;;
+        against="--against $graph" ;;
     esac
-    weft_run "$programs" chunks && "$PYTHON" tests/micro_patterns.py same "$folder" plain chunks "$3" 2>"$folder/err"
-    ok $? "$1$2 is the graph: $(tail -n 1 "$folder/err")"
+    rm -f "$at"/rank*
+    "$weft" opt "$graph" --passes "micro_pipeline_tp: {guard: off$2}" -o "$at/rank{rank}.yaml" 2>"$folder/report"
+    ok $? "$1$2: $(cat "$folder/report")"
+    grep -q 'pair 0: ' "$folder/report"; ok $? "$1$2 is taken"
+    "$weft" verify $programs --reading in_order $against >"$folder/verify" 2>&1; ok $? "$1$2 is safe: $(head -n 3 "$folder/verify")"
+    [ -z "$against" ] || { grep -q 'what ranks ran before: same' "$folder/verify"; ok $? "$1$2 is proved"; }
+    weft_run "$programs" chunks$ncompared
+    ok $? "$1$2 runs: $(tail -n 1 "$folder/err")"
+    echo "$3 $at plain chunks$ncompared $1$2 is the graph" >>"$folder/pairs"
 }
-one() { # CASE [ints]: its graph and feeds for $n ranks, and what it leaves as it is
-    rm -f "$folder"/feed* "$folder"/plain* "$folder"/graph*
-    "$PYTHON" tests/micro_patterns.py write "$1" "$n" "$folder" $2
-    graph=$(ls "$folder"/graph*)
+all() { # graphs of all cases and their feeds for $n ranks
+    mkdir -p "$folder/$n" && "$PYTHON" tests/micro_patterns.py all "$n" "$folder/$n"
+}
+one() { # CASE [ints]: its graph, and what it leaves as it is
+    at=$folder/$n/$1${2:+.$2}
+    graph=$(ls "$at"/graph*)
+    programs=$(r=0; while [ $r -lt "$n" ]; do echo "$at/rank$r.yaml"; r=$((r + 1)); done)
+    [ -f "$at/plain.0.npz" ] && return
     weft_run "$graph" plain; ok $? "$1 on $n ranks runs: $(tail -n 1 "$folder/err")"
 }
 for n in $ranks; do
-    programs=$(r=0; while [ $r -lt "$n" ]; do echo "$folder/rank$r.yaml"; r=$((r + 1)); done)
+    all
     for case in $("$PYTHON" tests/micro_patterns.py list); do
         one "$case" ints
         compare "$case on $n ranks" ', chunks_per_shard: 2' 0
@@ -46,7 +54,7 @@ done
 # both ways round the ring, of an even number of ranks and an odd one; an all-reduce as a reduce-scatter and an all-gather
 [ -n "$WEFT_LONG_TESTS" ] || ranks='4 5'
 for n in $ranks; do
-    programs=$(r=0; while [ $r -lt "$n" ]; do echo "$folder/rank$r.yaml"; r=$((r + 1)); done)
+    [ -d "$folder/$n" ] || all
     both=', directions: both, chunks_per_shard: 3'
     for case in gather_uneven accumulate_last_3d scatter_half_mean exchange_products back_row_parallel; do
         [ -n "$WEFT_LONG_TESTS" ] || [ "$n" = 4 ] || [ $case = scatter_half_mean ] || continue
@@ -57,7 +65,7 @@ for n in $ranks; do
         esac
         one $case ints
         compare "$case on $n ranks, exact sums" "$both" 0
-        [ "$n" = 2 ] || grep -q 'stream: micro_pipeline_sends_back' "$folder/rank0.yaml"; ok $? "$case on $n ranks: chunks go both ways"
+        [ "$n" = 2 ] || grep -q 'stream: micro_pipeline_sends_back' "$at/rank0.yaml"; ok $? "$case on $n ranks: chunks go both ways"
     done
     for case in reduce_even reduce_even_half; do
         scattered=', all_reduce: scattered, chunks_per_shard: 2'
@@ -67,17 +75,24 @@ for n in $ranks; do
         one $case ints
         compare "$case on $n ranks, exact sums" "$scattered" 0
         compare "$case on $n ranks, both ways" "$scattered, directions: both" 0
-        grep -q p_send "$folder/rank0.yaml"; ok $? "$case on $n ranks: sums are sent"
+        grep -q p_send "$at/rank0.yaml"; ok $? "$case on $n ranks: sums are sent"
     done
 done
-n=2 programs="$folder/rank0.yaml $folder/rank1.yaml"
+n=2
+[ -d "$folder/$n" ] || all
 one reduce_largest_3d
 says 0 'all_reduce' 'maxima are reduced by rows' "$weft" opt "$graph" -v --passes 'micro_pipeline_tp: {guard: off, all_reduce: scattered}' -o "$folder/rows.yaml"
 ! grep -q p_send "$folder/rows.yaml"; ok $? 'maxima are not sent'
 one back_half
 compare 'sums of 16-bit floats in fp32' ', fp32_sums: true' 0.01
-grep -q 'wide_sum' "$folder/rank0.yaml"; ok $? 'a weight gradient of 16-bit floats is added up in fp32'
+grep -q 'wide_sum' "$at/rank0.yaml"; ok $? 'a weight gradient of 16-bit floats is added up in fp32'
 one gather_transposed
 says 0 'left alone \(shape\): .*no transposition' 'torch has no fused op with a transposition' \
     "$weft" opt "$graph" -v --passes 'micro_pipeline_tp: {form: fused, guard: off}'
+"$PYTHON" tests/micro_patterns.py write left_merged 2 "$folder"
+says 0 'left alone \(shape\): all_gather #0: a reshape makes one of other dimensions' 'three dimensions that become one are left' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+"$PYTHON" tests/micro_patterns.py pairs <"$folder/pairs" >"$folder/same"
+while read -r status what; do ok "$status" "$what"; done <"$folder/same"
+[ "$(wc -l <"$folder/same")" = $ncompared ]; ok $? 'all pairs of runs are compared'
 finish
