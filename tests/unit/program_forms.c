@@ -20,7 +20,7 @@ static void begin(void) {
 static void end(void) {
     context_destroy(context);
 }
-TestSuite(program_forms, .init = begin, .fini = end, .timeout = 600);
+TestSuite(program_forms, .init = begin, .fini = end, .timeout = 1200);
 
 /* --- every recorded program --------------------------------------------------------------------------------------- */
 

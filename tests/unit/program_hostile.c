@@ -27,7 +27,7 @@ static void end(void) {
     cr_expect_eq(memory.held, 0, "%zu bytes are held", memory.held);
     cr_expect_not(memory.wrong_size);
 }
-TestSuite(program_hostile, .init = begin, .fini = end, .timeout = 300);
+TestSuite(program_hostile, .init = begin, .fini = end, .timeout = 1200);
 
 /* --- small files of each form ------------------------------------------------------------------------------------- */
 
