@@ -138,7 +138,8 @@ weft_status infer_frame(infer *i) {
     if (x->ndim < 1 || hop < 1 || length < 1) return infer_error(i, "expected a signal, frames and steps of 1 or more");
     int64_t time = x->dims[is_last ? x->ndim - 1 : 0];
     if (time >= 0 && length > time)
-        return infer_error(i, "expected frames of at most %lld elements, found %lld", (long long)time, (long long)length);
+        return infer_error(i, "expected frames of at most %lld elements, found %lld", (long long)time,
+                           (long long)length);
     int64_t count = time < 0 ? -1 : (time - length) / hop + 1;
     shape out = *x;
     TRY(shape_append(i, &out, count));

@@ -6,25 +6,6 @@ static bool ends_with(const char *path, const char *tail) {
     return n >= m && strcmp(path + n - m, tail) == 0;
 }
 
-static weft_status read_memory(void *user, void *out, size_t nbytes) {
-    memory_bytes *m = user;
-    if (nbytes > m->nbytes - m->at)
-        return weft_status_create(WEFT_PARSE, m->place, "expected %zu more bytes at byte %zu, found %zu", nbytes, m->at,
-                                  m->nbytes - m->at);
-    memcpy(out, m->bytes + m->at, nbytes);
-    m->at += nbytes;
-    return NULL;
-}
-
-static void skip_memory(void *user, size_t nbytes) {
-    memory_bytes *m = user;
-    m->at += nbytes;
-}
-
-byte_source memory_source(memory_bytes *m) {
-    return (byte_source){read_memory, skip_memory, m, m->nbytes, m->place};
-}
-
 typedef weft_status npy_reader(byte_source *source, weft_tensors *into, const char *tensor_name,
                                const weft_program *program);
 

@@ -128,3 +128,24 @@ weft_status weft_tensors_borrow(weft_tensors *tensors, const char *tensor_name, 
         return weft_status_create(WEFT_INVALID_ARGUMENT, tensor_name, "expected data that is aligned for its elements");
     return put_tensor(tensors, tensor_name, &t, (void *)(uintptr_t)data, false);
 }
+
+/* --- bytes in memory --------------------------------------------------------------------------------------------- */
+
+static weft_status read_memory(void *user, void *out, size_t nbytes) {
+    memory_bytes *m = user;
+    if (nbytes > m->nbytes - m->at)
+        return weft_status_create(WEFT_PARSE, m->place, "expected %zu more bytes at byte %zu, found %zu", nbytes, m->at,
+                                  m->nbytes - m->at);
+    memcpy(out, m->bytes + m->at, nbytes);
+    m->at += nbytes;
+    return NULL;
+}
+
+static void skip_memory(void *user, size_t nbytes) {
+    memory_bytes *m = user;
+    m->at += nbytes;
+}
+
+byte_source memory_source(memory_bytes *m) {
+    return (byte_source){read_memory, skip_memory, m, m->nbytes, m->place};
+}

@@ -1,5 +1,6 @@
 /* special_math.c: the gamma function's relatives by recurrence and asymptotic series (Abramowitz and Stegun 6.3, 6.4);
- * polygamma by Hurwitz' zeta function; Bessel functions by their series (9.6, 9.7); the inverse of erf by Giles' polynomials (2010) and two Newton steps. */
+ * polygamma by Hurwitz' zeta function; Bessel functions by their series (9.6, 9.7); the inverse of erf by Giles'
+ * polynomials (2010) and two Newton steps. */
 #include "executor/kernels/special_math.h"
 
 #include <math.h>
@@ -37,7 +38,8 @@ double special_trigamma(double x) {
     }
     for (; x < LARGE; x++) below += 1 / (x * x);
     double y = 1 / (x * x);
-    double series = y * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * 691.0 / 2730)))));
+    double series =
+        y * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * 691.0 / 2730)))));
     return below + 1 / x + 0.5 * y + series / x;
 }
 
@@ -90,7 +92,7 @@ static double polynomial(const double *c, int n, double x) {
 }
 
 double special_erfinv(double x) {
-    static const double near[] = {2.81022636e-08,  3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
                                   -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                                  -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};

@@ -337,8 +337,8 @@ void cert_clock_play(cert_clock *clock, const cert_plan *plan);
 WEFT_MUST_USE weft_status cert_slowed_bound(cert_checker *c, const cert_plan *plan, json_int_t compute,
                                             json_int_t *out);
 
-/* Of a plan that holds: why it is more than 1 % above its bound. by_itself: kinds of a lane were bounded each by itself.
- * It plays the clock again (gap.c). */
+/* Of a plan that holds: why it is more than 1 % above its bound. by_itself: kinds of a lane were bounded each by
+ * itself. It plays the clock again (gap.c). */
 WEFT_MUST_USE weft_status cert_tell_gap(cert_checker *c, const cert_plan *plan, cert_clock *clock, bool by_itself);
 
 /* How losses of ranks combine, from the program before (losses.c). */

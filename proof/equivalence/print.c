@@ -40,8 +40,8 @@ static void print_value(const terms *t, value v, int depth, size_t most, buffer 
         buffer_format(out, "random numbers of %s", h->label);
     } else {
         buffer_text(out, h->label);
-        if (h->kind == HEAD_RESHAPE || h->kind == HEAD_PART || h->kind == HEAD_BOX ||
-            h->kind == HEAD_STRIDED || h->kind == HEAD_PADDED)
+        if (h->kind == HEAD_RESHAPE || h->kind == HEAD_PART || h->kind == HEAD_BOX || h->kind == HEAD_STRIDED ||
+            h->kind == HEAD_PADDED)
             print_ints(h, 8, out);
     }
     if (!t->items[id].nargs) return;

@@ -16,10 +16,6 @@ enum { MAX_DEPTH = 16 };
 
 /* --- values ------------------------------------------------------------------------------------------------------- */
 
-static const sharing *sharing_of(const flow *f, uint32_t id) {
-    return f->vars[id].shared ? &f->shared[f->vars[id].shared - 1] : NULL;
-}
-
 static weft_status share(flow *f, uint32_t id, sharing **out) {
     var_state *v = &f->vars[id];
     if (!v->shared) {
@@ -29,11 +25,6 @@ static weft_status share(flow *f, uint32_t id, sharing **out) {
     }
     *out = &f->shared[v->shared - 1];
     return NULL;
-}
-
-uint32_t replicas_shown_by(const flow *f, uint32_t id) {
-    for (const sharing *s = sharing_of(f, id); s && s->alias_of; s = sharing_of(f, id)) id = s->alias_of - 1;
-    return id;
 }
 
 /* The members of a fused buffer, or NULL. */

@@ -50,8 +50,15 @@ typedef struct flow {
     proof_schedule *places; /* one event, to name ops with */
 } flow;
 
+static inline const sharing *sharing_of(const flow *f, uint32_t id) {
+    return f->vars[id].shared ? &f->shared[f->vars[id].shared - 1] : NULL;
+}
+
 /* The id of the var whose value a var shows: itself, or what it is an alias of. */
-uint32_t replicas_shown_by(const flow *f, uint32_t id);
+static inline uint32_t replicas_shown_by(const flow *f, uint32_t id) {
+    for (const sharing *s = sharing_of(f, id); s && s->alias_of; s = sharing_of(f, id)) id = s->alias_of - 1;
+    return id;
+}
 
 /* replicas_report.c. State that must be equal on all ranks is updated from `v`, which differs; once a var. */
 WEFT_MUST_USE weft_status replicas_report(flow *f, const weft_op *op, uint32_t index, const weft_var *v,

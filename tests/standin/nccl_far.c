@@ -1,5 +1,5 @@
-/* nccl_far.c: members of a communicator in several processes. With WEFT_STANDIN_SHARED=FOLDER each leaves what the others
- * need there, as files: that it has joined, what it asks of a split, and what it brings to a meeting.
+/* nccl_far.c: members of a communicator in several processes. With WEFT_STANDIN_SHARED=FOLDER each leaves what the
+ * others need there, as files: that it has joined, what it asks of a split, and what it brings to a meeting.
  *
  * A file appears whole, since it gets its name last. A member that brings something to collective n has read all of
  * n - 1, so that all have read n - 2: its own of that is removed. What is sent to a member of another process is

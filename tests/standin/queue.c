@@ -84,7 +84,7 @@ __attribute__((constructor)) static void read_seed(void) {
 }
 
 __attribute__((destructor)) static void report_leaks(void) {
-    static const char *const names[] = {"streams",           "events",     "blocks of memory", "libraries", "graphs",
+    static const char *const names[] = {"streams",           "events",      "blocks of memory", "libraries", "graphs",
                                         "executable graphs", "descriptors", "handles of cuDNN"};
     for (int k = 0; k < STANDIN_KINDS; k++)
         if (alive[k]) standin_broken("%d %s left at the end", alive[k], names[k]);

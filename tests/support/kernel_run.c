@@ -35,8 +35,9 @@ static tensor *readable(const op_schema *schema, const tensor *in, const uint32_
 }
 
 /* On `nthreads` threads: helpers of a pool, asked at `slot`. */
-static weft_status run_on(int nthreads, struct pool_slot *place, weft_op *op, const tensor *in, const uint32_t *in_first,
-                          tensor *out, const uint32_t *out_first, uint64_t op_seed, arena *a) {
+static weft_status run_on(int nthreads, struct pool_slot *place, weft_op *op, const tensor *in,
+                          const uint32_t *in_first, tensor *out, const uint32_t *out_first, uint64_t op_seed,
+                          arena *a) {
     const op_schema *schema = op_schema_of(op);
     const kernel *k = kernel_find(schema);
     if (!k) return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s has no kernel", op->type->bytes);

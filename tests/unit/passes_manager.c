@@ -63,10 +63,10 @@ static const weft_option look_options[] = {
     {"s", WEFT_OPTION_STRING, "cap", "flush|cap", "a choice"},
     {"words", WEFT_OPTION_STRINGS, "[x, y]", NULL, "some words"},
 };
-static const weft_pass look = {"look", "looks", look_options, 5, run_look, &nlooks, NULL};
-static const weft_pass refusing = {"refusing", "refuses", NULL, 0, run_refuse, NULL, NULL};
-static const weft_pass breaking = {"breaking", "breaks", NULL, 0, run_break, NULL, NULL};
-static const weft_pass dropping = {"dropping", "drops the last op", NULL, 0, run_drop_last, NULL, NULL};
+static const weft_pass look = {"look", "looks", look_options, 5, run_look, &nlooks, NULL, false};
+static const weft_pass refusing = {"refusing", "refuses", NULL, 0, run_refuse, NULL, NULL, false};
+static const weft_pass breaking = {"breaking", "breaks", NULL, 0, run_break, NULL, NULL, false};
+static const weft_pass dropping = {"dropping", "drops the last op", NULL, 0, run_drop_last, NULL, NULL, false};
 
 /* --- set-up ------------------------------------------------------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ Test(manager, passes_that_cannot_be_are_not_registered) {
     assert_status(weft_pass_register(context, &look), WEFT_INVALID_ARGUMENT, "look", "already");
     static const weft_option twice[] = {{"a", WEFT_OPTION_INT, "1", NULL, ""}, {"a", WEFT_OPTION_INT, "1", NULL, ""}};
     static const weft_option wrong[] = {{"a", WEFT_OPTION_INT, "many", NULL, ""}};
-    weft_pass bad = {"bad", "", twice, 2, run_refuse, NULL, NULL};
+    weft_pass bad = {"bad", "", twice, 2, run_refuse, NULL, NULL, false};
     assert_status(weft_pass_register(context, &bad), WEFT_INVALID_ARGUMENT, "bad", "\"a\" is declared twice");
     bad.options = wrong;
     bad.noptions = 1;

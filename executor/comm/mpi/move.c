@@ -1,70 +1,21 @@
 /* move.c: the data movement of each collective between processes.
  *
  * What is small comes with the heads (ring.c). What is only moved goes from buffer to buffer, by messages or through
- * memory of one machine (shown.c); a source that others read and that its member writes over is copied first.
- *
- * The invariant of order: who sends from p to q and who receives there list the same pieces in the same order. */
+ * memory of one machine (shown.c); a source that others read and that its member writes over is copied first. */
 #include "executor/comm/mpi/move.h"
 
 enum { BATCH_MOVE = 1 };
 
-/* --- pieces: what process `from` has for process `to` ------------------------------------------------------------- */
-
-typedef struct piece {
-    int from, to; /* members; to -1: the same for all there */
-    int64_t part; /* of several tensors; else 0 */
-    size_t nbytes;
-} piece;
-
-static bool goes(const mpi_ring *r, const comm_request *q, int member, int to) {
-    if (q->kind == COMM_REDUCE) return r->members[q->root].proc == to;
-    return q->kind == COMM_BROADCAST || q->kind == COMM_SCATTER ? member == q->root : q->kind != COMM_BARRIER;
-}
-
-static size_t most_pieces(const mpi_ring *r, const comm_request *q) {
-    size_t members = (size_t)r->most_members, nparts = (size_t)q->nparts;
-    return members * (nparts > members ? nparts : members);
-}
-
-static int list_gathered_tensors(const mpi_ring *r, const comm_request *q, int from, piece *out) {
-    int n = 0;
-    for (int64_t k = 0; k < q->nparts; k++)
-        for (int i = 0; i < r->nranks; i++)
-            if (r->members[i].proc == from) out[n++] = (piece){i, -1, k, nbytes_of(q, comm_source_count(q, k))};
-    return n;
-}
-
-/* `out`: room for most_pieces. */
-static int list_pieces(const mpi_ring *r, const comm_request *q, int from, int to, piece *out) {
-    bool in_parts = comm_kinds[q->kind].src == COMM_WHOLE;
-    int n = 0;
-    if (q->nparts && q->kind == COMM_ALL_GATHER) return list_gathered_tensors(r, q, from, out);
-    for (int i = 0; i < r->nranks; i++) {
-        if (r->members[i].proc != from || !goes(r, q, i, to)) continue;
-        const comm_request *of_i = asked(r, i);
-        if (!in_parts)
-            out[n++] = (piece){i, -1, 0, q->kind == COMM_ALL_REDUCE ? total_nbytes(q) : nbytes_of(q, q->count)};
-        for (int j = 0; in_parts && j < r->nranks; j++)
-            if (r->members[j].proc == to) out[n++] = (piece){i, j, 0, nbytes_of(q, comm_source_count(of_i, j))};
-    }
-    return n;
-}
-
-static size_t most_nbytes(const mpi_ring *r, const comm_request *q) {
-    size_t n = (size_t)r->nranks, one = q->kind == COMM_ALL_REDUCE ? total_nbytes(q) : nbytes_of(q, q->count);
-    return comm_kinds[q->kind].src == COMM_WHOLE ? n * n * one : n * one;
-}
-
 /* Who has all_to_all counts of its own does not know whether it is little for all. */
 bool move_is_inline(const mpi_ring *r, const comm_request *q) {
     bool is_several = q->nparts && q->kind != COMM_ALL_REDUCE;
-    return q->kind != COMM_ALL_TO_ALL && !is_several && r->nranks <= 32 && most_nbytes(r, q) <= INLINE_NBYTES;
+    return q->kind != COMM_ALL_TO_ALL && !is_several && r->nranks <= 32 && pieces_most_nbytes(r, q) <= INLINE_NBYTES;
 }
 
 size_t move_pack(const mpi_ring *r, const comm_request *q, int from, int to, char *out) {
     piece pieces[32 * 32];
     size_t at = 0;
-    int n = list_pieces(r, q, from, to, pieces);
+    int n = pieces_list(r, q, from, to, pieces);
     for (int k = 0; k < n; k++) {
         const comm_request *given = asked(r, pieces[k].from);
         if (pieces[k].to >= 0)
@@ -111,7 +62,7 @@ static weft_status run_inline(mpi_ring *r) {
     (void)move_pack(r, q, own, own, r->scratch); /* results may lie over sources */
     for (int p = 0; p < r->nprocs; p++) {
         const char *at = r->procs[p] == own ? r->scratch : r->inlined[p];
-        int n = list_pieces(r, q, r->procs[p], own, pieces);
+        int n = pieces_list(r, q, r->procs[p], own, pieces);
         for (int k = 0; k < n; at += pieces[k++].nbytes)
             got[pieces[k].from * r->nranks + (pieces[k].to < 0 ? 0 : pieces[k].to)] = at;
     }
@@ -125,57 +76,16 @@ static weft_status run_inline(mpi_ring *r) {
 
 /* --- what is only moved ------------------------------------------------------------------------------------------- */
 
-static const char *source_of(const mpi_ring *r, const piece *p) {
-    const comm_request *from = asked(r, p->from);
-    if (from->nparts) return from->srcs[p->part];
-    return p->to < 0 ? from->src : source_part(from, p->to);
-}
-
-/* Where a piece goes that comes from another process. */
-static char *place_of(const mpi_ring *r, const piece *p) {
-    const comm_request *to = asked(r, p->to < 0 ? r->locals[0] : p->to);
-    if (to->nparts) return (char *)to->dsts[p->part] + (size_t)p->from * p->nbytes;
-    bool in_parts = to->kind == COMM_ALL_GATHER || to->kind == COMM_ALL_TO_ALL;
-    return in_parts ? result_part(to, p->from) : to->dst;
-}
-
-int move_outgoing(const mpi_ring *r, int to, moved *out) {
-    piece *pieces = r->pieces;
-    int n = list_pieces(r, asked(r, r->locals[0]), r->world->host->proc, to, pieces);
-    for (int k = 0; k < n; k++) out[k] = (moved){source_of(r, &pieces[k]), NULL, pieces[k].nbytes};
-    return n;
-}
-
-int move_incoming(const mpi_ring *r, int from, moved *out) {
-    piece *pieces = r->pieces;
-    int n = list_pieces(r, asked(r, r->locals[0]), from, r->world->host->proc, pieces);
-    for (int k = 0; k < n; k++) out[k] = (moved){NULL, place_of(r, &pieces[k]), pieces[k].nbytes};
-    return n;
-}
-
-size_t move_longest(const mpi_ring *r) {
-    size_t longest = 0;
-    for (int from = 0; from < r->nprocs; from++) {
-        for (int to = 0; to < r->nprocs; to++) {
-            size_t nbytes = 0;
-            int n = from == to ? 0 : list_pieces(r, asked(r, r->locals[0]), r->procs[from], r->procs[to], r->pieces);
-            for (int k = 0; k < n; k++) nbytes += ((const piece *)r->pieces)[k].nbytes;
-            if (nbytes > longest) longest = nbytes;
-        }
-    }
-    return longest;
-}
-
 static weft_status start_moves(mpi_ring *r, moved *list) {
     mpi_host *host = r->world->host;
     mpi_batch *b = &r->batches[BATCH_MOVE];
     for (int p = 0; p < r->nprocs; p++) {
         int other = r->procs[p];
         if (other == host->proc) continue;
-        int n = move_incoming(r, other, list);
+        int n = pieces_incoming(r, other, list);
         for (int k = 0; k < n; k++)
             TRY(batch_receive_long(host, b, host->data, other, r->tag, list[k].to, list[k].nbytes));
-        n = move_outgoing(r, other, list);
+        n = pieces_outgoing(r, other, list);
         for (int k = 0; k < n; k++)
             TRY(batch_send_long(host, b, host->data, other, r->tag, list[k].from, list[k].nbytes));
     }
@@ -221,7 +131,7 @@ static weft_status run_messages(mpi_ring *r, moved *list) {
 
 static weft_status run_moves(mpi_ring *r) {
     const comm_request *q = asked(r, r->locals[0]);
-    size_t most = most_pieces(r, q), nbytes = r->is_near ? shown_nbytes(r, most) : most * sizeof(moved);
+    size_t most = pieces_most(r, q), nbytes = r->is_near ? shown_nbytes(r, most) : most * sizeof(moved);
     char *room;
     TRY(part_save_sources(r, nbytes + most * sizeof(piece), &room));
     r->pieces = room + nbytes;

@@ -1,4 +1,4 @@
-/* move.h: what the files that move a collective's elements share (move.c, flow.c, parts.c). */
+/* move.h: what the files that move a collective's elements share. */
 #ifndef EXECUTOR_COMM_MPI_MOVE_H
 #define EXECUTOR_COMM_MPI_MOVE_H
 
@@ -56,7 +56,19 @@ WEFT_MUST_USE weft_status part_save_sources(mpi_ring *r, size_t room_nbytes, cha
 /* A status where the run ends before. */
 WEFT_MUST_USE weft_status move_wait(mpi_ring *r, mpi_batch *b);
 
-/* --- move.c ------------------------------------------------------------------------------------------------------- */
+/* --- pieces.c: what one process has for another ------------------------------------------------------------------ */
+
+typedef struct piece {
+    int from, to; /* members; to -1: the same for all there */
+    int64_t part; /* of several tensors; else 0 */
+    size_t nbytes;
+} piece;
+
+/* How many there are at most, and of how many bytes in all. */
+size_t pieces_most(const mpi_ring *r, const comm_request *q);
+size_t pieces_most_nbytes(const mpi_ring *r, const comm_request *q);
+/* `out` has room for pieces_most. Returns how many there are. Both processes list the same ones in the same order. */
+int pieces_list(const mpi_ring *r, const comm_request *q, int from, int to, piece *out);
 
 /* A run of bytes that goes to another process, or comes from there. */
 typedef struct moved {
@@ -65,11 +77,11 @@ typedef struct moved {
     size_t nbytes;
 } moved;
 
-/* What goes to a process, or comes from it, where it lies here: the same runs in the same order at both. */
-int move_outgoing(const mpi_ring *r, int to, moved *out);
-int move_incoming(const mpi_ring *r, int from, moved *out);
+/* What goes to a process, or comes from it, where it lies here: a run for each piece. */
+int pieces_outgoing(const mpi_ring *r, int to, moved *out);
+int pieces_incoming(const mpi_ring *r, int from, moved *out);
 /* The most bytes that one process has for another; all processes say the same. */
-size_t move_longest(const mpi_ring *r);
+size_t pieces_longest(const mpi_ring *r);
 
 /* --- shown.c: the same through memory that all processes of the ring see ------------------------------------------ */
 

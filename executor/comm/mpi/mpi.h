@@ -202,7 +202,7 @@ typedef struct mpi_ring {
     MPI_Comm comm;             /* of its processes, in the order of the ring; MPI_COMM_NULL: MPI adds up nothing */
     char *scratch;
     size_t scratch_nbytes;
-    void *pieces; /* move.c: room in the scratch */
+    void *pieces; /* pieces.c: room in the scratch */
     mpi_batch batches[8];
     mpi_member members[];
 } mpi_ring;

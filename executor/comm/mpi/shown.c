@@ -44,10 +44,10 @@ static void list_runs(show *s, void *room, size_t most) {
     for (int l = 0; l < s->nlanes; l++, runs += most) {
         bool is_own = s->nlanes > 1 && l == r->own_seat;
         int to = s->nlanes > 1 ? r->procs[l] : r->procs[r->own_seat == 0]; /* any other: it is the same for all */
-        s->outgoing[l] = (stream){.runs = runs, .nruns = is_own ? 0 : move_outgoing(r, to, runs)};
+        s->outgoing[l] = (stream){.runs = runs, .nruns = is_own ? 0 : pieces_outgoing(r, to, runs)};
     }
     for (int p = 0; p < r->nprocs; p++, runs += most)
-        s->incoming[p] = (stream){.runs = runs, .nruns = p == r->own_seat ? 0 : move_incoming(r, r->procs[p], runs)};
+        s->incoming[p] = (stream){.runs = runs, .nruns = p == r->own_seat ? 0 : pieces_incoming(r, r->procs[p], runs)};
 }
 
 static char *room_of(const show *s, int seat, int lane, size_t k) {
@@ -102,7 +102,7 @@ static weft_status run(const show *s) {
 weft_status shown_run(mpi_ring *r, void *room, size_t most) {
     show s = {.r = r, .nlanes = count_lanes(r)};
     s.segment = least(ROOMS_NBYTES / (2 * (size_t)s.nlanes) / 64 * 64, MOST_SHOWN_NBYTES);
-    s.nsegments = (move_longest(r) + s.segment - 1) / s.segment;
+    s.nsegments = (pieces_longest(r) + s.segment - 1) / s.segment;
     list_runs(&s, room, most);
     weft_status status = run(&s);
     r->nsegments += s.nsegments;

@@ -15,6 +15,18 @@ weft_status cuda_refuse(const char *format, ...) {
     return weft_status_create(WEFT_UNSUPPORTED, NULL, "%s", words);
 }
 
+bool element_type_of(weft_dtype dtype, element_type *out) {
+    switch ((int)dtype) {
+    case WEFT_FP32: *out = ELEMENT_FP32; return true;
+    case WEFT_INT32: *out = ELEMENT_INT32; return true;
+    case WEFT_INT64: *out = ELEMENT_INT64; return true;
+    case WEFT_BOOL: *out = ELEMENT_BOOL; return true;
+    case WEFT_FP16: *out = ELEMENT_FP16; return true;
+    case WEFT_BF16: *out = ELEMENT_BF16; return true;
+    default: return false;
+    }
+}
+
 static weft_status require(const tensor *t, size_t n, weft_dtype real) {
     for (size_t i = 0; i < n; i++) {
         if (t[i].height >= 0 && t[i].dtype != WEFT_DTYPE_NONE) return cuda_refuse("rows (SelectedRows)");

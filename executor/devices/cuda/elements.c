@@ -4,18 +4,6 @@
 
 /* --- walks -------------------------------------------------------------------------------------------------------- */
 
-bool element_type_of(weft_dtype dtype, element_type *out) {
-    switch ((int)dtype) {
-    case WEFT_FP32: *out = ELEMENT_FP32; return true;
-    case WEFT_INT32: *out = ELEMENT_INT32; return true;
-    case WEFT_INT64: *out = ELEMENT_INT64; return true;
-    case WEFT_BOOL: *out = ELEMENT_BOOL; return true;
-    case WEFT_FP16: *out = ELEMENT_FP16; return true;
-    case WEFT_BF16: *out = ELEMENT_BF16; return true;
-    default: return false;
-    }
-}
-
 static void init(elements_walk *w, int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]) {
     strided_walk axes = {.args = {.p = 0}};
     strided_init(&axes, ndim, dims, nin, strides);

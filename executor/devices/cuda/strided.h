@@ -29,7 +29,6 @@ WEFT_MUST_USE weft_status strided_broadcast(const kernel_prepare *p, const tenso
 typedef struct elements_walk {
     elements_args args; /* without addresses */
 } elements_walk;
-bool element_type_of(weft_dtype dtype, element_type *out);
 WEFT_MUST_USE weft_status elements_init(elements_walk *w, element_function function, weft_dtype in, weft_dtype out,
                                         int ndim, const int64_t *dims, int nin, int64_t (*strides)[WEFT_MAX_RANK]);
 /* Elements of one type that move. */

@@ -65,7 +65,7 @@ static inline double gelu_tanh_slope_fp64(double x) {
     F(sigmoid, 1.0f / (1.0f + vm_exp(-x)), 1.0 / (1.0 + exp(-x)))                                                      \
     F(sqrt, sqrtf(x), sqrt(x))                                                                                         \
     F(square, x *x, x *x)                                                                                              \
-    F(real_abs, fabsf(x), fabs(x))                                                                                         \
+    F(real_abs, fabsf(x), fabs(x))                                                                                     \
     F(exp, vm_exp(x), exp(x))                                                                                          \
     F(log, logf(x), log(x))
 
@@ -206,9 +206,7 @@ DEFINE_UNARY_KERNEL(log, NULL, NULL)
 /* The parts of a complex tensor, two real numbers for each of numel; of no type where it has none. */
 static tensor parts_of(const tensor *t) {
     tensor parts = *t;
-    parts.dtype = t->dtype == WEFT_COMPLEX64    ? WEFT_FP32
-                  : t->dtype == WEFT_COMPLEX128 ? WEFT_FP64
-                                                : WEFT_DTYPE_NONE;
+    parts.dtype = t->dtype == WEFT_COMPLEX64 ? WEFT_FP32 : t->dtype == WEFT_COMPLEX128 ? WEFT_FP64 : WEFT_DTYPE_NONE;
     return parts;
 }
 

@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "executor/kernels/activation/pointwise.h"
-#include "executor/kernels/special_math.h"
 #include "executor/kernels/rows.h"
+#include "executor/kernels/special_math.h"
 #include "executor/kernels/vector_math.h"
 
 #define LN_2 0.69314718055994530942
@@ -88,10 +88,10 @@ static inline double logit(double x, double eps) {
     F(atanh, atanhf(x), atanh(x))                                                                                      \
     F(log2, log2f(x), log2(x))                                                                                         \
     F(log10, log10f(x), log10(x))                                                                                      \
-    F(lgamma, special_lgamma((double)x), special_lgamma(x))                                                        \
-    F(digamma, special_digamma((double)x), special_digamma(x))                                                     \
+    F(lgamma, special_lgamma((double)x), special_lgamma(x))                                                            \
+    F(digamma, special_digamma((double)x), special_digamma(x))                                                         \
     F(expm1, expm1f(x), expm1(x))                                                                                      \
-    F(erfinv, special_erfinv((double)x), special_erfinv(x))                                                        \
+    F(erfinv, special_erfinv((double)x), special_erfinv(x))                                                            \
     F(i0, special_bessel_i(0, (double)x), special_bessel_i(0, x))                                                      \
     F(i0e, special_bessel_i_scaled(0, (double)x), special_bessel_i_scaled(0, x))                                       \
     F(i1, special_bessel_i(1, (double)x), special_bessel_i(1, x))                                                      \
@@ -128,8 +128,8 @@ static inline double logit(double x, double eps) {
     G(atanh, g / (1 - x * x), g / (1 - x * x))                                                                         \
     G(log2, g / (x * (float)LN_2), g / (x * LN_2))                                                                     \
     G(log10, g / (x * (float)LN_10), g / (x * LN_10))                                                                  \
-    G(lgamma, (double)g *special_digamma((double)x), g *special_digamma(x))                                        \
-    G(digamma, (double)g *special_trigamma((double)x), g *special_trigamma(x))                                     \
+    G(lgamma, (double)g *special_digamma((double)x), g *special_digamma(x))                                            \
+    G(digamma, (double)g *special_trigamma((double)x), g *special_trigamma(x))                                         \
     G(expm1, g *(x + 1), g *(x + 1))                                                                                   \
     G(erfinv, g *(float)HALF_SQRT_PI *expf(x *x), g *HALF_SQRT_PI *exp(x *x))                                          \
     G(i0, (double)g *special_bessel_i(1, (double)x), g *special_bessel_i(1, x))                                        \

@@ -23,7 +23,8 @@ static weft_status prepare_state(kernel_prepare *p, bool by_channel, bool back) 
     TRY(require_like(p, x, type_out(p, 0), x->numel, "Out"));
     s->channels = (axis_split){1, 1, x->numel};
     if (by_channel) TRY(axis_split_prepare(p, x, attr_int(p->op, "quant_axis", 0), &s->channels));
-    if (bits < 1 || bits > 16) return kernel_unsupported(p, "bit_length: expected 1 to 16, found %lld", (long long)bits);
+    if (bits < 1 || bits > 16)
+        return kernel_unsupported(p, "bit_length: expected 1 to 16, found %lld", (long long)bits);
     s->steps = (double)((1 << (bits - 1)) - 1);
     s->rate = attr_float(p->op, "moving_rate", 0.9);
     s->to_even = attr_int(p->op, "round_type", 1) == 0;

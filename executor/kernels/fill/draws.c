@@ -36,7 +36,7 @@ static weft_status run_bernoulli(const kernel_call *c) {
 
 const kernel kernel_bernoulli = {prepare_bernoulli, run_bernoulli};
 
-/* --- seed: of a dropout that is computed twice; not 0, which would be no seed of its own --------------------------- */
+/* --- seed: of a dropout that is computed twice; not 0, which is no seed of its own -------------------------------- */
 
 static weft_status prepare_seed(kernel_prepare *p) {
     int64_t *seed = KERNEL_STATE(p, int64_t);
@@ -108,7 +108,8 @@ static weft_status prepare_multinomial(kernel_prepare *p) {
     TRY(require_real(p, x, "X"));
     TRY(require_present(p, out, "Out"));
     if (x->ndim < 1 || x->ndim > 2) return kernel_unsupported(p, "expected X [class] or [row, class]");
-    if (out->dtype != WEFT_INT64) return kernel_unsupported(p, "expected Out of int64, found %s", dtype_text(out->dtype));
+    if (out->dtype != WEFT_INT64)
+        return kernel_unsupported(p, "expected Out of int64, found %s", dtype_text(out->dtype));
     s->classes = x->dims[x->ndim - 1];
     s->rows = x->ndim == 2 ? x->dims[0] : 1;
     s->samples = attr_int(p->op, "num_samples", 1);

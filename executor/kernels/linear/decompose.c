@@ -41,8 +41,8 @@ static weft_status prepare_parts(kernel_prepare *p, const tensor *x, int squares
     s->count = x->numel ? x->numel / ((int64_t)s->m * s->n) : 0;
     s->upper = strcmp(attr_string(p->op, "UPLO", "L"), "U") == 0;
     int64_t most = s->m > s->n ? s->m : s->n;
-    p->workspace_nbytes = (size_t)(squares * most * most + lapack_room(s)) * sizeof(double) +
-                          (size_t)(8 * most + 8) * sizeof(int);
+    p->workspace_nbytes =
+        (size_t)(squares * most * most + lapack_room(s)) * sizeof(double) + (size_t)(8 * most + 8) * sizeof(int);
     return NULL;
 }
 
@@ -118,7 +118,8 @@ static weft_status prepare_eigh_grad(kernel_prepare *p) {
     const parts_state *s = p->state;
     TRY(require_square(p));
     for (int i = 0; i < (int)p->schema->ninputs; i++)
-        TRY(require_like(p, v, type_in(p, i), i == EIGEN_VECTORS || i == EIGEN_VECTORS_GRAD ? v->numel : s->count * s->n,
+        TRY(require_like(p, v, type_in(p, i),
+                         i == EIGEN_VECTORS || i == EIGEN_VECTORS_GRAD ? v->numel : s->count * s->n,
                          p->schema->inputs[i].name));
     TRY(require_present(p, type_out(p, 0), "X@GRAD"));
     return require_like(p, v, type_out(p, 0), v->numel, "X@GRAD");
@@ -171,9 +172,9 @@ static int singular(const parts_state *s, int vrows, double *a, double *u, doubl
 #if WEFT_HAVE_LAPACK
     int room = (int)(lapack_room(s) - (s->m > s->n ? s->m : s->n)), one = 1;
     int *iwork = (int *)(void *)(work + lapack_room(s));
-    bool is_full = s->ucols > s->k || vrows > s->k;
-    dgesdd_(!u ? "N" : is_full ? "A" : "S", &s->m, &s->n, a, &s->m, values, u, u ? &s->m : &one, vh, vh ? &vrows : &one,
-            work, &room, iwork, &info, 1);
+    const char *some = s->ucols > s->k || vrows > s->k ? "A" : "S";
+    dgesdd_(u ? some : "N", &s->m, &s->n, a, &s->m, values, u, u ? &s->m : &one, vh, vh ? &vrows : &one, work, &room,
+            iwork, &info, 1);
 #else
     (void)s, (void)vrows, (void)a, (void)u, (void)values, (void)vh, (void)work;
 #endif
@@ -218,8 +219,9 @@ static weft_status prepare_svd_grad(kernel_prepare *p) {
     TRY(require_present(p, x, "X"));
     TRY(prepare_parts(p, x, 8));
     const parts_state *s = p->state;
-    const int64_t sizes[] = {x->numel,           s->count * s->m * s->k, s->count * s->k * s->n, s->count * s->k,
-                             s->count * s->m * s->k, s->count * s->k * s->n, s->count * s->k};
+    const int64_t sizes[] = {x->numel,        s->count * s->m * s->k, s->count * s->k * s->n,
+                             s->count * s->k, s->count * s->m * s->k, s->count * s->k * s->n,
+                             s->count * s->k};
     if (attr_bool(p->op, "full_matrices", false) && s->m != s->n)
         return kernel_unsupported(p, "full_matrices: expected false, as what completes U or VH has no gradient");
     for (int i = SVD_X_U; i <= SVD_S_GRAD; i++) {
@@ -262,7 +264,8 @@ static weft_status run_svd_grad(const kernel_call *c) {
             for (int64_t j = 0; j < r; j++) {
                 double si = tensor_real(values, k * r + i), sj = tensor_real(values, k * r + j);
                 double of_u = inner[i * r + j] - inner[j * r + i], of_v = left[i * r + j] - left[j * r + i];
-                sum[i * r + j] = i == j ? (ds ? tensor_real(ds, k * r + i) : 0) : (of_u * sj + si * of_v) / (sj * sj - si * si);
+                sum[i * r + j] =
+                    i == j ? (ds ? tensor_real(ds, k * r + i) : 0) : (of_u * sj + si * of_v) / (sj * sj - si * si);
             }
         gemm_f64(false, false, m, r, r, 1, u, r, sum, r, 0, left, r);
         outside_columns(s, u, du, inner, sum);
@@ -294,7 +297,8 @@ static weft_status run_matrix_rank(const kernel_call *c) {
     const parts_state *s = c->state;
     int64_t most = s->m > s->n ? s->m : s->n;
     double *a = c->workspace, *work = a + most * most;
-    double *values = work + lapack_room(s) - most, epsilon = arg_in(c, 0)->dtype == WEFT_FP64 ? DBL_EPSILON : FLT_EPSILON;
+    double *values = work + lapack_room(s) - most,
+           epsilon = arg_in(c, 0)->dtype == WEFT_FP64 ? DBL_EPSILON : FLT_EPSILON;
     for (int64_t k = 0; k < s->count; k++) {
         int32_t rank = 0;
         double largest = 0;
@@ -406,7 +410,8 @@ static weft_status run_qr_grad(const kernel_call *c) {
     const parts_state *s = c->state;
     int m = s->m, n = s->n, r = s->k;
     int64_t block = (int64_t)(m > n ? m : n) * (m > n ? m : n);
-    double *q = c->workspace, *t = q + block, *dq = t + block, *dt = dq + block, *inner = dt + block, *dx = inner + block;
+    double *q = c->workspace, *t = q + block, *dq = t + block, *dt = dq + block, *inner = dt + block,
+           *dx = inner + block;
     for (int64_t k = 0; k < s->count; k++) {
         load_rows(arg_in(c, QR_X_Q), k, (int64_t)m * r, q);
         load_rows(arg_in(c, QR_X_R), k, (int64_t)r * n, t);

@@ -71,8 +71,9 @@ static weft_status prepare_forward(kernel_prepare *p, bool is_mean, bool everyth
     state *s = p->state;
     if (is_mean) s->factor = mean_factor(x, out);
     bool floats = dtype_is_float(x->dtype) && dtype_is_float(out->dtype);
-    bool integers = !is_mean && is_integer(x->dtype) && (out->dtype == WEFT_INT64 || out->dtype == WEFT_INT32 ||
-                     out->dtype == WEFT_FP32 || out->dtype == WEFT_FP64);
+    bool integers =
+        !is_mean && is_integer(x->dtype) &&
+        (out->dtype == WEFT_INT64 || out->dtype == WEFT_INT32 || out->dtype == WEFT_FP32 || out->dtype == WEFT_FP64);
     if (!floats && !integers)
         return kernel_unsupported(p, "no such reduction of %s to %s", dtype_text(x->dtype), dtype_text(out->dtype));
     p->workspace_nbytes = (size_t)out->numel * sizeof(double);

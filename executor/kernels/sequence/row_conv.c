@@ -45,8 +45,8 @@ static weft_status run_row_conv(const kernel_call *c) {
         int64_t left = s->steps - i / s->width % s->steps, d = i % s->width;
         double sum = 0;
         for (int64_t k = 0; k < lesser(s->ahead, left); k++)
-            sum += tensor_real(arg_in(c, ROW_X), i + k * s->width) *
-                   tensor_real(arg_in(c, ROW_FILTER), k * s->width + d);
+            sum +=
+                tensor_real(arg_in(c, ROW_X), i + k * s->width) * tensor_real(arg_in(c, ROW_FILTER), k * s->width + d);
         tensor_set_real(arg_out(c, 0), i, sum);
     }
     return NULL;

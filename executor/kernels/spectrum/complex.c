@@ -78,7 +78,7 @@ const kernel kernel_imag = {prepare_part, run_imag};
 const kernel kernel_real_grad = {prepare_part_grad, run_real_grad};
 const kernel kernel_imag_grad = {prepare_part_grad, run_imag_grad};
 
-/* --- angle: of a real number 0 or pi, and its gradient 0; that of 0 is 0 ------------------------------------------- */
+/* --- angle: of a real number 0 or pi, and its gradient 0; that of 0 is 0 ------------------------------------------ */
 
 static weft_status require_angle(const kernel_prepare *p, const tensor *x, const tensor *angle) {
     TRY(require_present(p, x, "X"));

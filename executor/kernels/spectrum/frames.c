@@ -4,10 +4,10 @@
 #include "executor/kernels/layout.h"
 
 typedef struct frames_state {
-    int64_t outer, inner;          /* dimensions before time, and behind it */
+    int64_t outer, inner; /* dimensions before time, and behind it */
     int64_t time, length, hop, count;
     int64_t within_step, frame_step; /* in frames, beside `inner` */
-    int input;                     /* slot of what is read */
+    int input;                       /* slot of what is read */
 } frames_state;
 
 static weft_status prepare_frames(kernel_prepare *p, int input, bool to_frames) {
@@ -34,8 +34,8 @@ static weft_status prepare_frames(kernel_prepare *p, int input, bool to_frames) 
     s->frame_step = is_last ? 1 : s->length;
     if (s->hop < 1 || frames->numel != others * s->length * s->count ||
         (s->count && (s->count - 1) * s->hop + s->length > s->time))
-        return kernel_unsupported(p, "expected %lld frames of %lld elements, %lld apart, in %lld",
-                                  (long long)s->count, (long long)s->length, (long long)s->hop, (long long)s->time);
+        return kernel_unsupported(p, "expected %lld frames of %lld elements, %lld apart, in %lld", (long long)s->count,
+                                  (long long)s->length, (long long)s->hop, (long long)s->time);
     return NULL;
 }
 
