@@ -322,10 +322,14 @@ class Scripts(unittest.TestCase):
                 self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 8})
 
     def test_tensor_parallel_gpt_block(self):
-        """Losses and gradients to the same bits as without Weft, which makes one of the three reduces of q, k and v."""
+        """Losses and gradients as without Weft, which makes one of the three reduces of q, k and v. Gloo's ring begins
+        the sum of an element at the rank that its place in the buffer names. So two ranks have the same bits, and four
+        the same but for rounding."""
         for count in (2, 4):
             for rank in self.ranks("gpt", count):
-                self.assertTrue(rank["equal"], rank)
+                if count == 2:
+                    self.assertTrue(rank["equal"], rank)
+                self.assertLess(rank["worst"], 1e-6, rank)
                 self.assertEqual(rank["counts"], {"all_reduce": 3, "all_reduce_coalesced": 1, "wait_tensor": 6})
 
     def test_products_in_chunks(self):
