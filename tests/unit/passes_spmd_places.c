@@ -95,11 +95,12 @@ Test(passes_spmd_places, ranks_share_what_differs_in_attrs) {
     folder_end();
 }
 
-Test(passes_spmd_places, passes_behind_it_run_for_each) {
-    static const sizes s = {2, 3, 12, 4, 0};
+Test(passes_spmd_places, passes_behind_it_share_if_they_keep_places) {
+    static const sizes s = {2, 3, 12, 4, 2};
     folder_begin();
     must(weft_context_create(NULL, &context));
-    try_list("spmd_expand, prune_grad_scale", &s, 6);
+    try_list("spmd_expand, prune_grad_scale", &s, s.runs);
+    try_list("spmd_expand, insert_comm_wait", &s, 6);
     weft_context_destroy(context);
     folder_end();
 }
