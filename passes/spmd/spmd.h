@@ -137,7 +137,7 @@ typedef struct spmd_var { /* what is looked at most comes first: there are many 
     axes_placed want;
     shape whole;
     spmd_origin origin[AXES_MESH]; /* by mesh axis */
-    uint32_t nnames;               /* that were made of its own */
+    uint32_t nnames, nfitted;      /* that were made of its own, those of what some ranks fit apart */
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
 } spmd_var;
 
@@ -172,6 +172,7 @@ typedef struct spmd_plan {
     bool own_statistics;             /* each rank normalises its rows of a batch by themselves */
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
     bool propagates;                 /* placements are this pass's own */
+    bool fits;                       /* what is made now, some ranks fit to a collective and others have */
     double sent;                     /* bytes that a rank sends in a step, as decided */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
     const char *differs;             /* NULL, or why ranks' programs differ, besides in rings: along these mesh axes */

@@ -52,13 +52,15 @@ weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
-/* A name that nothing has: numbered from the last one on, since one value may come in many parts. */
+/* A name that nothing has: numbered from the last one on, since one value may come in many parts. What only some ranks
+ * fit to a collective is numbered by itself, so that ranks name equal values alike. */
 static void name_anew(spmd_plan *plan, const spmd_var *v, char *out, size_t room) {
-    uint32_t *n = &plan->vars[v->var->id].nnames;
+    bool fits = plan->fits;
+    uint32_t *n = fits ? &plan->vars[v->var->id].nfitted : &plan->vars[v->var->id].nnames;
     do {
         char number[16] = "";
         if (*n) snprintf(number, sizeof number, "_%u", *n);
-        snprintf(out, room, "%.200s@RESHARD%s", v->var->name->bytes, number);
+        snprintf(out, room, "%.200s@%s%s", v->var->name->bytes, fits ? "FIT" : "RESHARD", number);
         ++*n;
     } while (interner_find(&plan->program->names, out, strlen(out)));
 }
@@ -254,7 +256,10 @@ static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool i
 /* Parts that differ are moved as if they were equal: the last are filled up, and what was filled in is cut off. */
 static weft_status fit(moved *m, int dim, int64_t extent, bool is_last) {
     if (m->extent[dim] == extent) return NULL;
-    return m->extent[dim] < extent ? pad(m, dim, 0, extent, is_last) : cut(m, dim, 0, extent, is_last);
+    m->e->plan->fits = true;
+    weft_status status = m->extent[dim] < extent ? pad(m, dim, 0, extent, is_last) : cut(m, dim, 0, extent, is_last);
+    m->e->plan->fits = false;
+    return status;
 }
 
 static int64_t part_of(int64_t extent, int64_t n) {
