@@ -137,7 +137,7 @@ typedef struct spmd_var { /* what is looked at most comes first: there are many 
     axes_placed want;
     shape whole;
     spmd_origin origin[AXES_MESH]; /* by mesh axis */
-    uint32_t nnames, nfitted;      /* that were made of its own, those of what some ranks fit apart */
+    uint32_t nnames;               /* that were made of its own */
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
 } spmd_var;
 

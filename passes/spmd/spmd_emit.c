@@ -52,22 +52,34 @@ weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id) {
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
-/* A name that nothing has: numbered from the last one on, since one value may come in many parts. What only some ranks
- * fit to a collective is numbered by itself, so that ranks name equal values alike. */
+static bool is_taken(const spmd_plan *plan, const char *bytes) {
+    return interner_find(&plan->program->names, bytes, strlen(bytes));
+}
+
+/* A name that nothing has: numbered from the last one on, since one value may come in many parts. */
 static void name_anew(spmd_plan *plan, const spmd_var *v, char *out, size_t room) {
-    bool fits = plan->fits;
-    uint32_t *n = fits ? &plan->vars[v->var->id].nfitted : &plan->vars[v->var->id].nnames;
+    uint32_t *n = &plan->vars[v->var->id].nnames;
     do {
         char number[16] = "";
         if (*n) snprintf(number, sizeof number, "_%u", *n);
-        snprintf(out, room, "%.200s@%s%s", v->var->name->bytes, fits ? "FIT" : "RESHARD", number);
+        snprintf(out, room, "%.200s@RESHARD%s", v->var->name->bytes, number);
         ++*n;
-    } while (interner_find(&plan->program->names, out, strlen(out)));
+    } while (is_taken(plan, out));
+}
+
+/* Of what only some ranks fit to a collective: it takes no number, so that all ranks name equal values alike. */
+static void name_fitted(const spmd_plan *plan, const spmd_var *v, char *out, size_t room) {
+    uint32_t before = plan->vars[v->var->id].nnames, n = 0;
+    do snprintf(out, room, "%.200s@FIT_%u_%u", v->var->name->bytes, before, n++);
+    while (is_taken(plan, out));
 }
 
 static weft_status add_var(spmd_plan *plan, const spmd_var *v, const int64_t *extents, weft_var **out) {
     char unique[256];
-    name_anew(plan, v, unique, sizeof unique);
+    if (plan->fits)
+        name_fitted(plan, v, unique, sizeof unique);
+    else
+        name_anew(plan, v, unique, sizeof unique);
     TRY(weft_block_add_var(plan->block, unique, (weft_dtype)v->whole.dtype, (size_t)v->whole.ndim, extents, out));
     (*out)->has_stop_gradient = v->var->has_stop_gradient;
     (*out)->stop_gradient = v->var->stop_gradient;
