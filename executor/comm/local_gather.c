@@ -5,7 +5,6 @@
  * one's memory, so a process that gives up can go. One that has all ranks never waits. This is no part of a step: a
  * mutex does. */
 #include <errno.h>
-#include <time.h>
 
 #include "executor/comm/local.h"
 
@@ -20,13 +19,9 @@ typedef struct visit {
 } visit;
 
 static bool init_sync(local_board *board) {
-    pthread_condattr_t monotonic;
-    if (pthread_condattr_init(&monotonic) != 0) return false;
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    bool good = pthread_cond_init(&board->changed, &monotonic) == 0;
-    pthread_condattr_destroy(&monotonic);
-    if (good && pthread_mutex_init(&board->mutex, NULL) == 0) return true;
-    if (good) pthread_cond_destroy(&board->changed);
+    if (wait_condition_init(&board->changed) != 0) return false;
+    if (pthread_mutex_init(&board->mutex, NULL) == 0) return true;
+    pthread_cond_destroy(&board->changed);
     return false;
 }
 
@@ -92,20 +87,10 @@ static weft_status post(const visit *v, local_page *p) {
     return NULL;
 }
 
-static struct timespec deadline_in(double seconds) {
-    struct timespec deadline;
-    clock_gettime(CLOCK_MONOTONIC, &deadline);
-    double whole = (double)(long long)seconds;
-    deadline.tv_nsec += (long)((seconds - whole) * 1e9);
-    deadline.tv_sec += (time_t)whole + deadline.tv_nsec / 1000000000;
-    deadline.tv_nsec %= 1000000000;
-    return deadline;
-}
-
 static weft_status wait_for_all(const visit *v) {
     local_board *board = v->board;
     unsigned round = board->nrounds;
-    struct timespec deadline = deadline_in(v->asked->timeout_seconds);
+    struct timespec deadline = wait_condition_deadline(v->asked->timeout_seconds);
     while (board->nrounds == round && !board->has_ended) {
         if (pthread_cond_timedwait(&board->changed, &board->mutex, &deadline) != ETIMEDOUT) continue;
         if (board->nrounds != round) return NULL;

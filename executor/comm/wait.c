@@ -16,7 +16,6 @@
 #include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SPINS = 100, YIELDS = 24 };
@@ -37,6 +36,21 @@ int64_t wait_deadline_ns(double seconds) {
     const double longest = 1e9;
     if (seconds <= 0) return wait_clock_ns();
     return seconds < longest ? wait_clock_ns() + (int64_t)(seconds * 1e9) : INT64_MAX;
+}
+
+int wait_condition_init(pthread_cond_t *condition) {
+    pthread_condattr_t monotonic;
+    int failed = pthread_condattr_init(&monotonic);
+    if (failed) return failed;
+    failed = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    if (!failed) failed = pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return failed;
+}
+
+struct timespec wait_condition_deadline(double seconds) {
+    int64_t ns = wait_deadline_ns(seconds);
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
 void wait_pause(void) {

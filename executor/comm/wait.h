@@ -5,9 +5,11 @@
 #define EXECUTOR_COMM_WAIT_H
 
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* One word lies alone on its cache line in an array, so that waiting for one does not slow down another. */
 typedef struct wait_word {
@@ -42,5 +44,11 @@ int64_t wait_clock_ns(void);
 
 /* The clock in `seconds`, now if they are less than 0; INT64_MAX if that is WAIT_FOREVER, or more than 30 years. */
 int64_t wait_deadline_ns(double seconds);
+
+/* A condition whose limits are of that clock: setting the time of day neither ends nor prolongs a wait. 0, or errno. */
+int wait_condition_init(pthread_cond_t *condition);
+
+/* wait_deadline_ns() as pthread_cond_timedwait takes it. */
+struct timespec wait_condition_deadline(double seconds);
 
 #endif

@@ -1,10 +1,11 @@
 /* far_device.c: a device whose memory the host cannot touch, whose streams run by themselves, and which has no kernels
  * of its own.
  *
- * The idea: a thread of the host for each rank walks its instructions in the order of the plan and puts work on streams:
- * wait for events, copy arguments to scratch of the stream, run the CPU kernel there, copy results back, set the event.
- * It never waits for a stream, but before a guarded instruction: the guard's byte has to come back first. Collectives of
- * an engine that takes streams of this device (far_engine.h) are given to it; those of others run on the stream's thread.
+ * The idea: a thread of the host for each rank walks its instructions in the order of the plan and puts work on
+ * streams: wait for events, copy arguments to scratch of the stream, run the CPU kernel there, copy results back, set
+ * the event. It never waits for a stream, but before a guarded instruction: the guard's byte has to come back first.
+ * Collectives of an engine that takes streams of this device (far_engine.h) are given to it; those of others run on the
+ * stream's thread.
  *
  * Kernels get copies in memory of the host, values that they read on the host among them: whether such a slot is marked
  * in ops.def (`^`) is not this device's to find. host_scalar and its like assert it (executor/kernels/typed.c), in each
@@ -14,7 +15,6 @@
 #include "tests/support/far_device.h"
 
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "executor/devices/cpu/cpu.h"
@@ -253,8 +253,8 @@ static weft_status begin(device *d, weft_executor *x, device_run **out_run) {
     run->head = (device_run){.device = d, .executor = x};
     run->ranks = ARENA_ARRAY(&x->arena, far_rank, x->nlocal);
     if (!run->ranks) return base_out_of_memory();
+    if (wait_condition_init(&run->changed) != 0) return base_out_of_memory();
     pthread_mutex_init(&run->lock, NULL);
-    pthread_cond_init(&run->changed, NULL);
     *out_run = &run->head;
     return NULL;
 }
@@ -315,11 +315,7 @@ static void submit(device_run *head) {
 
 static bool wait_for_step(device_run *head, double timeout_seconds) {
     far_run *run = far_run_of(head);
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    int64_t ns = end.tv_nsec + (int64_t)(timeout_seconds * 1e9);
-    end.tv_sec += ns / 1000000000;
-    end.tv_nsec = ns % 1000000000;
+    struct timespec end = wait_condition_deadline(timeout_seconds);
     pthread_mutex_lock(&run->lock);
     while (run->nrunning && pthread_cond_timedwait(&run->changed, &run->lock, &end) == 0) {
     }

@@ -1,6 +1,5 @@
 /* device.c: the table of device cuda. */
 #include <stdio.h>
-#include <time.h>
 
 #include "executor/comm/loopback/engine.h"
 #include "executor/comm/nccl/engine.h"
@@ -102,8 +101,8 @@ static weft_status begin(device *d, weft_executor *x, device_run **out_run) {
     run->head = (device_run){.device = d, .executor = x};
     run->ranks = ARENA_ARRAY(&x->arena, cuda_rank, x->nlocal);
     if (!run->ranks) return base_out_of_memory();
+    if (wait_condition_init(&run->changed) != 0) return base_out_of_memory();
     pthread_mutex_init(&run->lock, NULL);
-    pthread_cond_init(&run->changed, NULL);
     *out_run = &run->head;
     return NULL;
 }
@@ -151,11 +150,7 @@ static void submit(device_run *head) {
 
 static bool wait_for_step(device_run *head, double timeout_seconds) {
     cuda_run *run = cuda_run_of(head);
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    int64_t ns = end.tv_nsec + (int64_t)(timeout_seconds * 1e9);
-    end.tv_sec += ns / 1000000000;
-    end.tv_nsec = ns % 1000000000;
+    struct timespec end = wait_condition_deadline(timeout_seconds);
     pthread_mutex_lock(&run->lock);
     while (run->nrunning && pthread_cond_timedwait(&run->changed, &run->lock, &end) == 0) {
     }
