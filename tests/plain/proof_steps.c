@@ -1,5 +1,6 @@
-/* What is proved of slices, concatenations, folds and scatters over one axis of ranks or two is what comes out when
- * they run: each program, and each with some words changed, is judged against the serial program and run beside it. */
+/* What is proved of slices, concatenations, folds and scatters over one axis of ranks or two, of parts that lists of
+ * axes make and of parts that zeros fill up, is what comes out when they run: each program, and each with some words
+ * changed, is judged against the serial program and run beside it. */
 #include <string.h>
 
 #include "tests/support/plain.h"
@@ -21,6 +22,7 @@ typedef struct step {
 
 #define STATE(dims, mapping) "{float32: [" dims "], persistable: true, dist: {mesh: 0, dims_mapping: [" mapping "]}}\n"
 #define WHOLE(dims) "{float32: [" dims "], persistable: true}\n"
+#define PLACED(dims, mapping) "{float32: [" dims "], dist: {mesh: 0, dims_mapping: [" mapping "]}}\n"
 #define LOCAL(dims) "{float32: [" dims "]}\n"
 #define SLICE(from, to, axis, first, end)                                                                              \
     "  - {slice: {Input: " from "}, out: {Out: " to "}, attrs: {axes: [" axis "], starts: [" first "], ends: [" end    \
@@ -31,6 +33,11 @@ typedef struct step {
 #define JOIN(a, b, to, axis) "  - {concat: {X: [" a ", " b "]}, out: {Out: " to "}, attrs: {axis: " axis "}}\n"
 #define HALVES(from, a, b, axis)                                                                                       \
     "  - {split: {X: " from "}, out: {Out: [" a ", " b "]}, attrs: {axis: " axis ", num: 2, sections: []}}\n"
+#define PAD(from, to, paddings, zero)                                                                                  \
+    "  - {pad: {X: " from "}, out: {Out: " to "}, attrs: {paddings: [" paddings "], pad_value: " zero "}}\n"
+#define SCALED(from, to, scale, bias)                                                                                  \
+    "  - {scale: {X: " from "}, out: {Out: " to "}, attrs: {scale: " scale ", bias: " bias "}}\n"
+#define MATMUL(x, w, to) "  - {matmul_v2: {X: " x ", \"Y\": " w "}, out: {Out: " to "}}\n"
 #define ALONG(type, from, to)                                                                                          \
     "  - {" type ": {X: " from "}, out: {Out: " to "}, attrs: {dim: [1], keep_dim: false, reduce_all: false}}\n"
 
@@ -161,6 +168,143 @@ static const step steps[] = {
       {"[b, c]}, out: {Out: j}", "[c, b]}, out: {Out: j}"},
       {"[b, c]}, out: {Out: j}", "<[b, c]|[c, b]|[b, c]|[c, b]>}, out: {Out: j}"},
       {OVER("c_reducescatter", "j", "r", "2"), HALVES("j", "r", "b", "0")}}},
+    {"parts by one list of axes become those by the other", 2, 2,
+     "    x: " STATE("2, 3", "[0, 1], -1") "    y: " STATE("2, 3", "[1, 0], -1") "    g: " LOCAL("8, 3")
+     "    r: " PLACED("4, 3", "1, -1") "    t: " PLACED("4, 3", "1, -1") "    s: " PLACED("2, 3", "[1, 0], -1"),
+     "  - {c_allgather: {X: x}, out: {Out: g}, attrs: {ring_id: 0, nranks: 4}}\n"
+     SLICE("g", "r", "0", "<0|4|0|4>", "<4|8|4|8>") OP("tanh", "r", "t")
+     SLICE("t", "s", "0", "<0|0|2|2>", "<2|2|4|4>") OP("assign", "s", "y"),
+     "    x: " WHOLE("8, 3") "    y: " WHOLE("8, 3") "    t: " LOCAL("8, 3"),
+     OP("tanh", "x", "t") OP("assign", "t", "y"),
+     {{"starts: [<0|4|0|4>], ends: [<4|8|4|8>]", "starts: [<0|0|4|4>], ends: [<4|4|8|8>]"},
+      {"starts: [<0|0|2|2>], ends: [<2|2|4|4>]", "starts: [<0|2|0|2>], ends: [<2|4|2|4>]"},
+      {"starts: [<0|0|2|2>], ends: [<2|2|4|4>]", "starts: [<0|0|1|2>], ends: [<2|2|3|4>]"}}},
+    {"gathers of parts by two lists of axes, the minor axis first", 2, 2,
+     "    x: " STATE("2, 3", "[1, 0], -1") "    y: " STATE("4, 3", "1, -1") "    v: " WHOLE("8, 3")
+     "    z: " STATE("2, 3", "[0, 1], -1") "    w: " STATE("4, 3", "0, -1") "    g: " LOCAL("4, 3")
+     "    all: " LOCAL("8, 3") "    h: " LOCAL("4, 3"),
+     OVER("c_allgather", "x", "g", "1") OP("assign", "g", "y") OVER("c_allgather", "g", "all", "2")
+     OP("assign", "all", "v") OVER("c_allgather", "z", "h", "2") OP("assign", "h", "w"),
+     "    x: " WHOLE("8, 3") "    y: " WHOLE("8, 3") "    v: " WHOLE("8, 3") "    z: " WHOLE("8, 3")
+     "    w: " WHOLE("8, 3"),
+     OP("assign", "x", "y") OP("assign", "x", "v") OP("assign", "z", "w"),
+     {{"{X: x}, out: {Out: g}, attrs: {ring_id: 1", "{X: x}, out: {Out: g}, attrs: {ring_id: 2"},
+      {"{X: g}, out: {Out: all}, attrs: {ring_id: 2", "{X: g}, out: {Out: all}, attrs: {ring_id: 1"},
+      {"{X: z}, out: {Out: h}, attrs: {ring_id: 2", "{X: z}, out: {Out: h}, attrs: {ring_id: 1"},
+      {OVER("c_allgather", "x", "g", "1"), OVER("c_allgather", "z", "g", "1")},
+      {OVER("c_allgather", "g", "all", "2"), OVER("c_allgather", "h", "all", "2")}}},
+    {"slices of parts, by either axis first", 2, 2,
+     "    x: " WHOLE("8, 3") "    u: " WHOLE("8, 3") "    y: " STATE("2, 3", "[1, 0], -1")
+     "    z: " STATE("2, 3", "[0, 1], -1") "    r: " LOCAL("4, 3") "    t: " LOCAL("4, 3")
+     "    s: " LOCAL("2, 3") "    a: " LOCAL("4, 3") "    b: " LOCAL("4, 3") "    c: " LOCAL("2, 3"),
+     SLICE("x", "r", "0", "<0|4|0|4>", "<4|8|4|8>") OP("tanh", "r", "t")
+     SLICE("t", "s", "0", "<0|0|2|2>", "<2|2|4|4>") SLICE("u", "a", "0", "<0|0|4|4>", "<4|4|8|8>")
+     OP("tanh", "a", "b") SLICE("b", "c", "0", "<0|2|0|2>", "<2|4|2|4>") OP("assign", "s", "y") OP("assign", "c", "z"),
+     "    x: " WHOLE("8, 3") "    u: " WHOLE("8, 3") "    y: " WHOLE("8, 3") "    z: " WHOLE("8, 3")
+     "    t: " LOCAL("8, 3") "    b: " LOCAL("8, 3"),
+     OP("tanh", "x", "t") OP("tanh", "u", "b") OP("assign", "t", "y") OP("assign", "b", "z"),
+     {{OP("assign", "s", "y") OP("assign", "c", "z"), OP("assign", "c", "y") OP("assign", "s", "z")},
+      {"starts: [<0|0|2|2>], ends: [<2|2|4|4>]", "starts: [<0|2|0|2>], ends: [<2|4|2|4>]"},
+      {"starts: [<0|4|0|4>], ends: [<4|8|4|8>]", "starts: [<4|0|4|0>], ends: [<8|4|8|4>]"},
+      {"starts: [<0|2|0|2>], ends: [<2|4|2|4>]", "starts: [<1|2|1|2>], ends: [<3|4|3|4>]"}}},
+    {"sums scattered inside the parts of an axis behind", 2, 2,
+     "    a: " STATE("4, 2", "1, 0") "    w: " STATE("2, 3", "0, -1") "    y: " STATE("2, 3", "[1, 0], -1")
+     "    x: " STATE("2, 3", "[0, 1], -1") "    z: " STATE("2, 3", "[0, 1], -1") "    m: " LOCAL("4, 3")
+     "    r: " LOCAL("2, 3") "    b: " LOCAL("2, 3") "    t: " LOCAL("2, 3"),
+     MATMUL("a", "w", "m") OVER("c_reducescatter", "m", "r", "1") OP("assign", "r", "y") OP("tanh", "x", "t")
+     OP("assign", "t", "z"),
+     "    a: " WHOLE("8, 4") "    w: " WHOLE("4, 3") "    y: " WHOLE("8, 3") "    x: " WHOLE("8, 3")
+     "    z: " WHOLE("8, 3") "    m: " LOCAL("8, 3") "    t: " LOCAL("8, 3"),
+     MATMUL("a", "w", "m") OP("assign", "m", "y") OP("tanh", "x", "t") OP("assign", "t", "z"),
+     {{"ring_id: 1", "ring_id: 2"},
+      {OVER("c_reducescatter", "m", "r", "1"), HALVES("m", "r", "b", "0")},
+      {OP("assign", "r", "y") OP("tanh", "x", "t"), OP("assign", "x", "y") OP("tanh", "r", "t")}}},
+    {"rows inside the parts of an axis behind become columns", 2, 2,
+     "    x: " STATE("2, 4", "[1, 0], -1") "    y: " STATE("4, 2", "1, 0") "    u: " STATE("2, 3", "[0, 1], -1")
+     "    a: " LOCAL("2, 2") "    b: " LOCAL("2, 2") "    j: " LOCAL("4, 2") "    r: " LOCAL("4, 2"),
+     HALVES("x", "a", "b", "1") JOIN("a", "b", "j", "0") OVER("alltoall", "j", "r", "1") OP("assign", "r", "y")
+     OP("assign", "u", "u"),
+     "    x: " WHOLE("8, 4") "    y: " WHOLE("8, 4") "    u: " WHOLE("8, 3"),
+     OP("assign", "x", "y") OP("assign", "u", "u"),
+     {{"ring_id: 1", "ring_id: 2"}, {"[a, b]}, out: {Out: j}", "[b, a]}, out: {Out: j}"}}},
+    {"parts that are filled up, gathered and cut", 2, 2,
+     "    x: " STATE("<3|2|3|2>, 1", "1, 0") "    y: " STATE("5, 1", "-1, 0") "    p: " LOCAL("3, 1")
+     "    s: " LOCAL("3, 1") "    g: " LOCAL("6, 1") "    c: " LOCAL("5, 1"),
+     "<|" PAD("x", "p", "0, 1, 0, 0", "0.0") "||" PAD("x", "p", "0, 1, 0, 0", "0.0") ">"
+     SCALED("<x|p|x|p>", "s", "2.0", "0.0")
+     OVER("c_allgather", "s", "g", "2") SLICE("g", "c", "0", "0", "5") OP("assign", "c", "y"),
+     "    x: " WHOLE("5, 2") "    y: " WHOLE("5, 2") "    s: " LOCAL("5, 2"),
+     SCALED("x", "s", "2.0", "0.0") OP("assign", "s", "y"),
+     {{"[0, 1, 0, 0]", "[1, 0, 0, 0]"},
+      {"starts: [0], ends: [5]", "starts: [1], ends: [6]"},
+      {"ring_id: 2", "ring_id: 1"},
+      {"scale: 2.0", "scale: <2.0|3.0|2.0|3.0>"},
+      {"bias: 0.0", "bias: 1.0"}}},
+    {"parts of three ranks, filled up and gathered", 1, 3,
+     "    x: " STATE("<2|2|1>, 2", "1, -1") "    y: " WHOLE("5, 2") "    p: " LOCAL("2, 2") "    g: " LOCAL("6, 2")
+     "    c: " LOCAL("5, 2"),
+     "<||" PAD("x", "p", "0, 1, 0, 0", "0.0") ">"
+     "  - {c_allgather: {X: <x|x|p>}, out: {Out: g}, attrs: {ring_id: 2, nranks: 3}}\n" SLICE("g", "c", "0", "0", "5")
+     OP("assign", "c", "y"),
+     "    x: " WHOLE("5, 2") "    y: " WHOLE("5, 2"),
+     OP("assign", "x", "y"),
+     {{"[0, 1, 0, 0]", "[1, 0, 0, 0]"}, {"starts: [0], ends: [5]", "starts: [1], ends: [6]"}}},
+    {"sums that are filled up, scattered and cut", 2, 2,
+     "    a: " STATE("5, 2", "-1, 1") "    w: " STATE("2, 2", "1, 0") "    y: " STATE("<3|2|3|2>, 2", "1, 0")
+     "    m: " LOCAL("5, 2") "    p: " LOCAL("6, 2") "    r: " LOCAL("3, 2") "    s: " LOCAL("2, 2"),
+     MATMUL("a", "w", "m") PAD("m", "p", "0, 1, 0, 0", "0.0") OVER("c_reducescatter", "p", "r", "2")
+     "<|" SLICE("r", "s", "0", "0", "2") "||" SLICE("r", "s", "0", "0", "2") ">" OP("assign", "<r|s|r|s>", "y"),
+     "    a: " WHOLE("5, 4") "    w: " WHOLE("4, 4") "    y: " WHOLE("5, 4") "    m: " LOCAL("5, 4"),
+     MATMUL("a", "w", "m") OP("assign", "m", "y"),
+     {{"[0, 1, 0, 0]", "[1, 0, 0, 0]"},
+      {"[0, 1, 0, 0]", "[<0|1|0|1>, <1|0|1|0>, 0, 0]"},
+      {"starts: [0], ends: [2]", "starts: [1], ends: [3]"},
+      {"ring_id: 2", "ring_id: 1"}}},
+    {"columns that are filled up become rows", 2, 2,
+     "    x: " STATE("2, <3|2|3|2>", "0, 1") "    y: " STATE("1, 5", "[0, 1], -1") "    p: " LOCAL("2, 3")
+     "    t: " LOCAL("2, 3") "    u: " LOCAL("1, 3") "    v: " LOCAL("1, 3") "    j: " LOCAL("1, 6")
+     "    k: " LOCAL("1, 5"),
+     "<|" PAD("x", "p", "0, 0, 0, 1", "0.0") "||" PAD("x", "p", "0, 0, 0, 1", "0.0") ">"
+     OVER("alltoall", "<x|p|x|p>", "t", "2") HALVES("t", "u", "v", "0") JOIN("u", "v", "j", "1")
+     SLICE("j", "k", "1", "0", "5") OP("assign", "k", "y"),
+     "    x: " WHOLE("4, 5") "    y: " WHOLE("4, 5"),
+     OP("assign", "x", "y"),
+     {{"[0, 0, 0, 1]", "[0, 0, 1, 0]"},
+      {"starts: [0], ends: [5]", "starts: [1], ends: [6]"},
+      {"{X: [u, v]}", "{X: [v, u]}"},
+      {"ring_id: 2", "ring_id: 1"}}},
+    {"parts among zeros, summed", 2, 2,
+     "    x: " STATE("<3|2|3|2>, 1", "1, 0") "    y: " STATE("5, 1", "-1, 0") "    p: " LOCAL("5, 1")
+     "    q: " LOCAL("5, 1") "    k: " LOCAL("5, 1"),
+     PAD("x", "p", "<0|3|0|3>, <2|0|2|0>, 0, 0", "0.0") OVER("c_allreduce_sum", "p", "q", "2")
+     SCALED("q", "k", "1.0", "1.0") OP("assign", "k", "y"),
+     "    x: " WHOLE("5, 2") "    y: " WHOLE("5, 2") "    k: " LOCAL("5, 2"),
+     SCALED("x", "k", "1.0", "1.0") OP("assign", "k", "y"),
+     {{"<0|3|0|3>, <2|0|2|0>", "<2|0|2|0>, <0|3|0|3>"},
+      {"<0|3|0|3>, <2|0|2|0>", "<0|2|0|2>, <2|1|2|1>"},
+      {"pad_value: 0.0", "pad_value: 1.0"},
+      {"ring_id: 2", "ring_id: 1"},
+      {"c_allreduce_sum", "c_allreduce_max"},
+      {OVER("c_allreduce_sum", "p", "q", "2"), OP("assign", "p", "q")},
+      {OVER("c_allreduce_sum", "p", "q", "2") SCALED("q", "k", "1.0", "1.0"),
+       SCALED("p", "q", "1.0", "1.0") OVER("c_allreduce_sum", "q", "k", "2")}}},
+    {"parts that are filled up along two dimensions", 2, 2,
+     "    x: " STATE("<3|3|2|2>, <2|1|2|1>", "0, 1") "    y: " WHOLE("5, 3") "    a: " LOCAL("<3|3|2|2>, 2")
+     "    b: " LOCAL("3, 2") "    g: " LOCAL("6, 2") "    h: " LOCAL("12, 2") "    c: " LOCAL("6, 2")
+     "    d: " LOCAL("6, 2") "    j: " LOCAL("6, 4") "    r: " LOCAL("5, 4") "    s: " LOCAL("5, 3"),
+     "<|" PAD("x", "a", "0, 0, 0, 1", "0.0") "||" PAD("x", "a", "0, 0, 0, 1", "0.0") ">"
+     "<||" PAD("x", "b", "0, 1, 0, 0", "0.0") "|" PAD("a", "b", "0, 1, 0, 0", "0.0") ">"
+     OVER("c_allgather", "<x|a|b|b>", "g", "1") OVER("c_allgather", "g", "h", "2") HALVES("h", "c", "d", "0")
+     JOIN("c", "d", "j", "1") SLICE("j", "r", "0", "0", "5") SLICE("r", "s", "1", "0", "3") OP("assign", "s", "y"),
+     "    x: " WHOLE("5, 3") "    y: " WHOLE("5, 3"),
+     OP("assign", "x", "y"),
+     {{"[0, 0, 0, 1]", "[0, 0, 1, 0]"},
+      {"[0, 1, 0, 0]", "[1, 0, 0, 0]"},
+      {"{X: [c, d]}", "{X: [d, c]}"},
+      {"starts: [0], ends: [5]", "starts: [1], ends: [6]"},
+      {"starts: [0], ends: [3]", "starts: [1], ends: [4]"},
+      {OVER("c_allgather", "<x|a|b|b>", "g", "1") OVER("c_allgather", "g", "h", "2"),
+       OVER("c_allgather", "<x|a|b|b>", "g", "2") OVER("c_allgather", "g", "h", "1")}}},
 };
 // clang-format on
 

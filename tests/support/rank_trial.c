@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist_attr/dims.h"
 #include "program/ir.h"
 #include "tests/support/failing_allocator.h"
 #include "tests/support/must.h"
@@ -32,11 +33,16 @@ typedef struct rank_list {
     int count, of;
 } rank_list;
 
-/* Its coordinate along the mesh axis that cuts dimension `d` of a persistable; -1: it is whole. */
+/* Which part of dimension `d` of a persistable it has, counted along the mesh axes that cut it; -1: it is whole. */
 static int64_t coordinate(const weft_var *v, int rank, size_t d) {
-    int64_t at[8];
+    int64_t at[8], part = 0;
     if (!v->dist || !v->dist->mesh || !v->dist->dims_mapping || v->dist->dims_mapping[d] < 0) return -1;
-    return mesh_coordinates(v->dist->mesh, rank, at) ? at[v->dist->dims_mapping[d]] : -1;
+    if (!mesh_coordinates(v->dist->mesh, rank, at)) return -1;
+    for (int k = 0, axis; k < dim_naxes(v->dist->dims_mapping[d]); k++) {
+        axis = dim_axis(v->dist->dims_mapping[d], k);
+        part = part * v->dist->mesh->shape[axis] + at[axis];
+    }
+    return part;
 }
 
 /* Where its part of dimension `d` begins: behind those of the coordinates before. */
@@ -210,8 +216,9 @@ bool trial_replace(char *in, const char *from, const char *to) {
     static char copy[TEXT];
     size_t at = 0, n = strlen(from);
     bool any = n == 0;
-    for (const char *p = in; *p; any |= n && strncmp(p, from, n) == 0) {
+    for (const char *p = in; *p;) {
         bool here = n && strncmp(p, from, n) == 0;
+        any |= here;
         at += (size_t)snprintf(copy + at, TEXT - at, "%.*s", here ? (int)strlen(to) : 1, here ? to : p);
         p += here ? n : 1;
     }
