@@ -109,7 +109,7 @@ static weft_status write_verdict(const cert_checker *c, const char *without, wef
     if (*out_verdict == WEFT_CERTIFIED && c->unseen_rows)
         buffer_format(&message, "; that ranks have rows of it is not derived of %s", c->unseen_rows);
     if (*out_verdict == WEFT_CERTIFIED && c->step_ns)
-        buffer_format(&message, "; no buckets end a step before %.6f ms, these end it at %.6f ms, %.2f%% later",
+        buffer_format(&message, "; no buckets end a step before %.6f ms; these end it at %.6f ms, %.2f%% later",
                       1e-6 * (double)c->bound_ns, 1e-6 * (double)c->step_ns,
                       100 * ((double)c->step_ns / (double)(c->bound_ns ? c->bound_ns : 1) - 1));
     if (*out_verdict == WEFT_CERTIFIED && c->gap) buffer_format(&message, ", since %s", c->gap);

@@ -30,7 +30,7 @@ prints 1 'does not hold: the ranks. .*0.25' 'a claim that is false' \
     "$weft" verify --certificate "$folder/wrong.json" "$in" "$folder/out.pdmodel"
 graph=tests/data/torch/ddp/mlp6.w2/before.fx.json
 "$weft" opt -q $graph --passes 'fuse_allreduce_buckets: {bucket_mb: auto}' -o "$folder/out.fx.json" --certificate "$cert"
-prints 0 'holds: .* no buckets end a step before ([0-9.]+) ms, these end it at \1 ms' 'planned buckets of a graph' \
+prints 0 'holds: .* no buckets end a step before ([0-9.]+) ms; these end it at \1 ms' 'planned buckets of a graph' \
     "$weft" verify --certificate "$cert" $graph "$folder/out.fx.json"
 echo '{' >"$folder/half.json"
 says 1 'expected JSON' 'no certificate at all' "$weft" verify --certificate "$folder/half.json" "$in" "$folder/out.pdmodel"

@@ -48,7 +48,7 @@ says 1 'most_live_mb: .* with a reduce for each gradient: expected no less, foun
     "$weft" opt "$program" --passes 'overlap_comm, plan_buckets: {most_live_mb: 0.001}' -o "$folder/none.yaml"
 "$weft" opt -q "$program" --passes 'prune_grad_scale, overlap_comm, plan_buckets: {most_mb: 0.004}' -o "$folder/capped.yaml" \
     --certificate "$folder/capped.json"
-prints 0 'no buckets end a step before .* these end it at .*, [0-9.]+% later' 'the bound of a certificate is of all buckets' \
+prints 0 'no buckets end a step before .*; these end it at .*, [0-9.]+% later' 'the bound of a certificate is of all buckets' \
     "$weft" verify --certificate "$folder/capped.json" "$program" "$folder/capped.yaml"
 says 1 'most_mb: only bucket_mb: auto asks for one' 'a fixed size has no other limit' \
     "$weft" opt "$program" --passes 'overlap_comm, coalesce_grads: {most_mb: 1}' -o "$folder/none.yaml"
