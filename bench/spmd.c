@@ -5,8 +5,8 @@
  * over sp, weights over mp, by columns and by rows in turn. Then the same behind a lookup in a table whose rows are
  * sharded over mp, plus a row for each place of a sequence: attrs of these ops say where a rank stands along sp and mp.
  * CSV on stdout: ops,made,propagate_seconds,partition_seconds,cpu_seconds,all_ranks_seconds,programs,behind_seconds,
- * behind_programs. "made" counts the ops of a rank's program; the processor's seconds are those of both passes and of
- * what the pass list does besides; "programs" is how often they ran for all ranks. "behind": the same with the passes
+ * behind_programs. "made" counts the ops of a rank's program. The processor's seconds are those of both passes and of
+ * what the pass list does besides. "programs" is how often they ran for all ranks. "behind": the same with the passes
  * of configs/spmd.yaml behind them. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -28,7 +28,7 @@ void wait_publish(wait_word *w, uint32_t value);
 void wait_wake(wait_word *w);
 
 /* Blocks until the value has reached `target` (it may wrap around), `*aborted` is set (NULL: never) or
- * `timeout_seconds` have passed; 0 or less, as what is left until a deadline that has passed, only looks. */
+ * `timeout_seconds` have passed. 0 or less only looks: it is what is left until a deadline that has passed. */
 #define WAIT_FOREVER HUGE_VAL
 wait_result wait_until(wait_word *w, uint32_t target, const _Atomic bool *aborted, double timeout_seconds);
 

@@ -37,13 +37,13 @@ WEFT_MUST_USE weft_status weft_feeds_create(weft_context *context, const weft_fe
                                             weft_feeds **out_feeds);
 void weft_feeds_destroy(weft_feeds *feeds); /* NULL is fine */
 
-/* Reads a file of feeds of the global batch as far as ranks first_rank .. first_rank + nlocal - 1 are fed from it, for
- * a process that has these ranks: the parts that they take in the steps of `options`, whose sets are not used. The set
- * has all tensors, but what is not of these parts holds nothing (weft_tensors_describe). */
+/* For a process that has ranks first_rank .. first_rank + nlocal - 1: reads a file of feeds of the global batch as far
+ * as these are fed from it. That is the parts that they take in the steps of `options`, whose sets are not used. The
+ * set has all tensors, but what is not of these parts holds nothing (weft_tensors_describe). */
 WEFT_MUST_USE weft_status weft_feeds_load(weft_context *context, const char *path, const weft_feeds_options *options,
                                           int first_rank, int nlocal, weft_tensors **out_tensors);
-/* The same of parameters, or of a state: those that the ranks' programs have, and of those that are sharded, along
- * whichever axes, the ranks' parts. programs: one for all ranks, or one each. */
+/* The same of parameters, or of a state: those that the ranks' programs have. Of those that are sharded, along
+ * whichever axes, it reads the ranks' parts. programs: one for all ranks, or one each. */
 WEFT_MUST_USE weft_status weft_params_load(weft_context *context, const char *path, const weft_program *const *programs,
                                            size_t nprograms, int first_rank, int nlocal, weft_tensors **out_tensors);
 

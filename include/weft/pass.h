@@ -41,8 +41,8 @@ typedef struct weft_pass {
     weft_status (*run)(weft_pass_context *pass, weft_program *program, void *user);
     void *user;
     const char *changes_meaning; /* NULL: the program computes what it did, which can be proved; else how it does not */
-    /* It neither looks at attrs that say which part of a value a rank has (bounds of slices and pads, rows of tables),
-     * nor copies ops that have them: ranks whose programs differ in no more share what it makes of one of them. */
+    /* Some attrs say which part of a value a rank has: bounds of slices and pads, rows of tables. The pass neither
+     * looks at these, nor copies ops that have them. Ranks whose programs differ in no more share what it makes. */
     bool keeps_places;
 } weft_pass;
 

@@ -1,8 +1,8 @@
 /* micro_guard.c: whether a pair gains, by the model of a cluster (plan/cost.h).
  *
  * As it is, a pair takes what its collective takes beyond what runs between it and its wait, and then its products. In
- * chunks it takes what the plan's steps take on their streams, each product of as many rows as it has: small ones pay
- * for their launch and for reading the right operand again. Where the cluster was measured, few rows are multiplied at
+ * chunks it takes what the plan's steps take on their streams. Small products pay for their launch, and for reading the
+ * right operand again. Where the cluster was measured, few rows are multiplied at
  * a lower rate, and products and messages slow one another down. All ranks decide alike: messages are priced on the
  * slowest link between neighbours of the ring. */
 #include <stdio.h>
@@ -116,7 +116,7 @@ static double cutting_seconds(const weft_cluster *c, const micro_pair *p) {
 }
 
 /* The steps of one member on its streams. Members do the same at the same time, so its t-th send ends when its t-th
- * receive does: a receive stands behind its send in the table, and the two are one message. While one is under way
+ * receive does. In the table a receive stands behind its send: the two are one message. While one is under way
  * products take longer, and it does beside products, as the cluster says. */
 typedef struct timing {
     const chunk_plan *plan;

@@ -4,7 +4,7 @@
  * Given are compute's times, after and before which instructions each gradient is ready and needed, and costs. A lane
  * is a stream of reduces. A bucket begins when its last gradient is ready and the one before on its lane has ended;
  * compute waits for what it needs (clock.c). The bound holds if with one nanosecond less no cuts are left. f[state], of
- * so many gradients of each kind: the earliest end of the lane, in time for the rest; the last bucket is of the kind
+ * so many gradients of each kind, is the earliest end of the lane, in time for the rest. The last bucket is of the kind
  * whose last gradient stands last. Contention has a bound of its own (slowed.c). Early needs and copies make a step
  * longer. */
 #include "proof/certificate/certificate.h"

@@ -1,5 +1,5 @@
-/* cuda_halves.c: pointwise ops on fp16 and bf16 tensors take the elements as they are: nothing is cast, and results are
- * those of CPUs, which round once too. */
+/* cuda_halves.c: pointwise ops on fp16 and bf16 tensors take the elements as they are, and nothing is cast. Results
+ * are those of CPUs, which round once too. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

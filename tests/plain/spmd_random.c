@@ -1,5 +1,5 @@
-/* Recorded serial programs of some 60 op types, forward, backward and update, with random placements of a few of their
- * vars on random meshes: the programs of all ranks must be safe and leave what the serial program leaves. With a
+/* Recorded serial programs of some 60 op types, with random placements of a few of their vars on random meshes. The
+ * programs of all ranks must be safe and leave what the serial program leaves. With a
  * mistake they may not be proved, unless they leave the same. 200 of them, 5,000 with WEFT_LONG_TESTS.
  *     spmd_random FIRST [COUNT]     tells what is left unproved, and why: few may be */
 #include <glob.h>

@@ -1,8 +1,8 @@
-/* nccl_far.c: members of a communicator in several processes. With WEFT_STANDIN_SHARED=FOLDER each leaves what the
- * others need there, as files: that it has joined, what it asks of a split, and what it brings to a meeting.
+/* nccl_far.c: members of a communicator in several processes. With WEFT_STANDIN_SHARED=FOLDER each leaves
+ * files there: that it has joined, what it asks of a split, and what it brings to a meeting.
  *
  * A file appears whole, since it gets its name last. A member that brings something to collective n has read all of
- * n - 1, so that all have read n - 2: its own of that is removed. What is sent to a member of another process is
+ * n - 1. So all have read n - 2, and its own of that is removed. What is sent to a member of another process is
  * removed by that one, and until then the sender waits. */
 #include <stdio.h>
 #include <stdlib.h>

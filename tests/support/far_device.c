@@ -2,10 +2,10 @@
  * of its own.
  *
  * The idea: a thread of the host for each rank walks its instructions in the order of the plan and puts work on
- * streams: wait for events, copy arguments to scratch of the stream, run the CPU kernel there, copy results back, set
- * the event. It never waits for a stream, but before a guarded instruction: the guard's byte has to come back first.
- * Collectives of an engine that takes streams of this device (far_engine.h) are given to it; those of others run on the
- * stream's thread.
+ * streams. The stream waits for events, copies arguments to its scratch, runs the CPU kernel there, copies results
+ * back, and sets the event. The thread never waits for a stream, but before a guarded instruction: the guard's byte has
+ * to come back first. Collectives of an engine that takes streams of this device (far_engine.h) are given to it; those
+ * of others run on the stream's thread.
  *
  * Kernels get copies in memory of the host, values that they read on the host among them: whether such a slot is marked
  * in ops.def (`^`) is not this device's to find. host_scalar and its like assert it (executor/kernels/typed.c), in each

@@ -2,8 +2,8 @@
  *
  *     TABLE_TEST(size_t *row, suite, test) { check(&table[*row]); }
  *
- * Criterion starts a process for each parameter, which takes longer than most rows do (0.1 s under ASan): all rows run
- * in one, and between them the suite's fixture ends and begins anew. */
+ * Criterion starts a process for each parameter, which takes longer than most rows do (0.1 s under ASan). So all rows
+ * run in one. Between them the suite's fixture ends and begins anew. */
 #ifndef TESTS_SUPPORT_TABLE_H
 #define TESTS_SUPPORT_TABLE_H
 

@@ -205,7 +205,7 @@ static int64_t best_of_all(const problem *p) {
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
 
-/* Gradients of up to two types on up to two rings; updates come at the end, in the order in which gradients were made
+/* Gradients of up to two types on up to two rings. Updates come at the end, in the order in which gradients were made
  * or the other way round. */
 static void print_program(char *to, size_t nbytes) {
     static const char *const types[] = {"float32", "float64"};

@@ -92,8 +92,8 @@ static json_t *cost_of(const pair *p) {
     return json_array_get(json_object_get(kind, "costs"), 0);
 }
 
-/* The others may be said in another way: a lane by another number, an alignment of 1 by one that all members have, a
- * collective that no compute runs beside by a scale. */
+/* The others may be said in another way: a lane by another number, an alignment of 1 by one that all members have. A
+ * collective that no compute runs beside may be scaled. */
 static bool is_told_one_way(const char *key) {
     return strcmp(key, "lane") != 0 && strcmp(key, "alignment") != 0 && strcmp(key, "collectives") != 0;
 }

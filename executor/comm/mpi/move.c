@@ -1,7 +1,7 @@
 /* move.c: the data movement of each collective between processes.
  *
  * What is small comes with the heads (ring.c). What is only moved goes from buffer to buffer, by messages or through
- * memory of one machine (shown.c); a source that others read and that its member writes over is copied first. */
+ * memory of one machine (shown.c). A source that others read and that its member writes over is copied first. */
 #include "executor/comm/mpi/move.h"
 
 enum { BATCH_MOVE = 1 };

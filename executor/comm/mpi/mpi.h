@@ -222,8 +222,8 @@ WEFT_MUST_USE weft_status batch_send(mpi_host *host, mpi_batch *b, MPI_Comm comm
 WEFT_MUST_USE weft_status batch_receive(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag, void *bytes,
                                         size_t nbytes);
 /* The same of elements, which may be many. To another machine they go in pieces, so that both sides must call it, with
- * as many bytes. Those of one tag to one process go in order; in one batch they may, in another one not before the
- * first has begun all of its pieces. The batch must be tested for that. */
+ * as many bytes. Those of one tag to one process go in order. Further ones may join the batch at once; another
+ * batch may not before all pieces of the first have begun. The batch must be tested for that. */
 WEFT_MUST_USE weft_status batch_send_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag,
                                           const void *bytes, size_t nbytes);
 WEFT_MUST_USE weft_status batch_receive_long(mpi_host *host, mpi_batch *b, MPI_Comm comm, int proc, int tag,

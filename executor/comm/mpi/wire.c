@@ -17,9 +17,9 @@
 
 #include "executor/comm/mpi/mpi.h"
 
-/* An MPI count is an int. Long messages to other machines go in pieces that libraries send at once: of a longer one
- * they first send a question, whose answer stands in line behind all that goes the other way. Then a link would carry
- * one way after the other. */
+/* An MPI count is an int. Long messages to other machines go in pieces that libraries send at once. Of a longer one
+ * they first send a question. Its answer would stand in line behind all that goes the other way. Then a link would
+ * carry one way after the other. */
 enum { PIECE_NBYTES = 1 << 30, LONG_PIECE_NBYTES = 60 << 10, MOST_UNDER_WAY = 16 };
 
 void mpi_enter(mpi_host *host) {

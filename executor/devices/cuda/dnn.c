@@ -1,5 +1,5 @@
-/* dnn.c: a handle of cuDNN has one stream, and its calls are one thread's at a time: each rank launches by its own, and
- * a GPU has one more to ask for algorithms, for which ranks take turns.
+/* dnn.c: a handle of cuDNN has one stream, and its calls are one thread's at a time. So each rank launches by its own.
+ * A GPU has one more to ask for algorithms, for which ranks take turns.
  *
  * Algorithms are those that cuDNN proposes for a shape, without trying them out: the first that adds up in a fixed
  * order and needs not too much memory. Factors are not rounded (TF32). */

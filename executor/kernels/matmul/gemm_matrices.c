@@ -3,10 +3,10 @@
  * After Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008). In a training step operands
  * are not in the cache when a product begins. So nothing is packed in a pass of its own that can be packed on the way.
  * While a tile is computed, lines that the next ones need are asked for. They are few at a time, since a core can wait
- * for no more than a dozen. The first strips of A meet B panel by panel: the first of them copies the panel as it reads
- * it, and the next panel comes closer under the others. The other strips, one after another, meet the block of B that
- * is packed by then: C is written along its rows. Where strips are few, B is read as it lies; where A's rows are not a
- * multiple of a page apart, so that they do not share a cache set, A is.
+ * for no more than a dozen. The first strips of A meet B panel by panel. The first of them copies the panel as it
+ * reads it, and the next panel comes closer under the others. The other strips, one after another, meet the block of B
+ * that is packed by then: C is written along its rows. Where strips are few, B is read as it lies. So is A where its
+ * rows are not a multiple of a page apart, and so do not share a cache set.
  *
  * The invariant: an element of C is one chain of additions over the depth of a block. Those blocks, the same for all
  * elements, are added to C in order. So it does not depend on tiles, on cuts between threads, or on the others. */

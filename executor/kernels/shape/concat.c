@@ -1,8 +1,8 @@
 /* concat.c: tensors put together along an axis, and taken apart: concat, split and the gradient of concat.
  *
  * All three move whole runs between one tensor, [outer, extent, inner], and parts that lie one after another in extent.
- * The axis may come as a tensor, so it is settled at each run; parts without elements, and outputs that nobody asked
- * for, are passed over. A split at a negative axis deals out the elements in memory order, as Paddle's CPU kernel does:
+ * The axis may come as a tensor, so it is settled at each run. Parts without elements are passed over, and outputs that
+ * nobody asked for. A split at a negative axis deals out the elements in memory order, as Paddle's CPU kernel does.
  * phi/kernels/funcs/concat_and_split_functor.cc counts rows before the axis as it comes. paddle.split passes none. */
 #include "executor/kernels/layout.h"
 
