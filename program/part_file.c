@@ -155,3 +155,20 @@ weft_status part_read_boxes(const weft_tensor *t, weft_tensor_part_fn parts, voi
     for (size_t k = 0; parts(parts_user, t, k, offset, extent); k++) TRY(part_read_box(t, offset, extent, read, user));
     return NULL;
 }
+
+/* --- tensors in the file ------------------------------------------------------------------------------------------ */
+
+typedef struct tensor_place {
+    part_file *file;
+    uint64_t first;
+} tensor_place;
+
+static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
+    const tensor_place *p = user;
+    return part_file_read_at(p->file, p->first + at, out, nbytes);
+}
+
+weft_status part_file_fill(part_file *f, uint64_t first, const weft_tensor *t, weft_tensor_part_fn parts, void *user) {
+    tensor_place place = {f, first};
+    return part_read_boxes(t, parts, user, read_run, &place);
+}

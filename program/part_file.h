@@ -31,5 +31,8 @@ WEFT_MUST_USE weft_status part_read_box(const weft_tensor *t, const int64_t *off
 /* All boxes of a tensor that `parts` names. */
 WEFT_MUST_USE weft_status part_read_boxes(const weft_tensor *t, weft_tensor_part_fn parts, void *parts_user,
                                           part_read_fn read, void *user);
+/* The same where the tensor's bytes lie in the file, from `first` on. */
+WEFT_MUST_USE weft_status part_file_fill(part_file *f, uint64_t first, const weft_tensor *t, weft_tensor_part_fn parts,
+                                         void *user);
 
 #endif

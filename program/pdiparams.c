@@ -178,17 +178,6 @@ weft_status pdiparams_describe(weft_tensors *into, byte_source *source, const we
 
 /* --- some of it --------------------------------------------------------------------------------------------------- */
 
-/* The elements of one record. */
-typedef struct record_place {
-    part_file *file;
-    uint64_t first;
-} record_place;
-
-static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
-    const record_place *p = user;
-    return part_file_read_at(p->file, p->first + at, out, nbytes);
-}
-
 /* Tensors are in the order of records. */
 weft_status pdiparams_fill(const weft_tensors *tensors, part_file *file, weft_tensor_part_fn parts, void *user) {
     byte_source source = part_file_source(file);
@@ -201,8 +190,7 @@ weft_status pdiparams_fill(const weft_tensors *tensors, part_file *file, weft_te
         if (head.nbytes != t->nbytes || head.ndim != t->ndim)
             return weft_status_create(WEFT_PARSE, r.place, "\"%s\" at byte %zu is not what it was a moment ago", r.var,
                                       r.at);
-        record_place place = {file, r.at};
-        if (tensors_may_leave(t->ndim, t->nbytes)) TRY(part_read_boxes(t, parts, user, read_run, &place));
+        if (tensors_may_leave(t->ndim, t->nbytes)) TRY(part_file_fill(file, r.at, t, parts, user));
         TRY(take(&r, NULL, head.nbytes, "elements"));
     }
     return NULL;

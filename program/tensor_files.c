@@ -88,22 +88,12 @@ weft_status weft_tensors_describe(weft_context *context, const char *path, const
     return status;
 }
 
-typedef struct npy_place {
-    part_file *file;
-    uint64_t first;
-} npy_place;
-
-static weft_status read_run(void *user, uint64_t at, void *out, size_t nbytes) {
-    const npy_place *p = user;
-    return part_file_read_at(p->file, p->first + at, out, nbytes);
-}
-
 static weft_status fill_npy(const weft_tensors *tensors, part_file *file, weft_tensor_part_fn parts, void *user) {
     byte_source source = part_file_source(file);
-    npy_place place = {.file = file};
+    uint64_t first;
     bool left;
-    TRY(npy_is_left(&source, tensors, &tensors->items[0], &left, &place.first));
-    return left ? part_read_boxes(&tensors->items[0], parts, user, read_run, &place) : NULL;
+    TRY(npy_is_left(&source, tensors, &tensors->items[0], &left, &first));
+    return left ? part_file_fill(file, first, &tensors->items[0], parts, user) : NULL;
 }
 
 weft_status weft_tensors_fill(weft_tensors *tensors, const char *path, weft_tensor_part_fn parts, void *user) {
