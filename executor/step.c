@@ -40,13 +40,13 @@ static weft_status end_rings(const weft_executor *x) {
     return NULL;
 }
 
-/* A status: some ring does not let go of its buffers, so that the step has no end. */
 /* For a launcher that outlives this process. */
 static void tell_step(const weft_executor *x) {
     struct flight_process *f = x->options.host ? x->options.host->flight : NULL;
     for (int i = 0; f && i < x->nlocal && i < FLIGHT_MOST_RANKS; i++) atomic_store(&f->ranks[i].step, x->step);
 }
 
+/* A status: some ring does not let go of its buffers, so that the step has no end. */
 static weft_status run_step(weft_executor *x) {
     tell_step(x);
     bool are_ended = false;
