@@ -11,17 +11,6 @@ if ! [ -f "$(dirname "$weft")/weft_cuda.so" ] || ! "$weft" info | grep -q '^MPI 
     exit
 fi
 export WEFT_CUDA_PATH="$standin" WEFT_STANDIN_GPUS=8
-same_bits() { # FILE FILE WHAT
-    "$PYTHON" - "$1" "$2" <<'PY'
-import sys
-import numpy as np
-a, b = np.load(sys.argv[1]), np.load(sys.argv[2])
-assert sorted(a.files) == sorted(b.files), 'other arrays'
-for name in a.files:
-    assert a[name].tobytes() == b[name].tobytes(), name
-PY
-    ok $? "$3: saved values have the same bits"
-}
 
 programs_of="paddle3/mlp_adam_dp2 paddle26/gpt_tiny_dp2_mp2"
 forms=mpi

@@ -3,17 +3,6 @@
 # is no MPI. WEFT_LONG_TESTS=1: every recorded program whose ranks communicate.
 . tests/support/shell.sh
 . tests/support/python.sh
-same_bits() { # FILE FILE WHAT
-    "$PYTHON" - "$1" "$2" <<'EOF'
-import sys
-import numpy as np
-a, b = np.load(sys.argv[1]), np.load(sys.argv[2])
-assert sorted(a.files) == sorted(b.files), 'other arrays'
-for name in a.files:
-    assert a[name].tobytes() == b[name].tobytes(), name
-EOF
-    ok $? "$3: saved values have the same bits"
-}
 if ! "$weft" info | grep -q '^MPI *yes'; then
     says 1 'needs MPI: .*weft_mpi.so' 'without the plugin --launch says what is missing' \
         "$weft" run "$fixtures/paddle3/mlp_adam_dp2/serial.pdmodel" --ranks 2 --unsafe --launch
