@@ -217,7 +217,6 @@ static bool advance(race *r) {
         r->computes = false;
         r->instr++;
     }
-    turn_all(r);
     return true;
 }
 

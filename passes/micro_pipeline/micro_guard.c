@@ -2,9 +2,9 @@
  *
  * As it is, a pair takes what its collective takes beyond what runs between it and its wait, and then its products. In
  * chunks it takes what the plan's steps take on their streams. Small products pay for their launch, and for reading the
- * right operand again. Where the cluster was measured, few rows are multiplied at
- * a lower rate, and products and messages slow one another down. All ranks decide alike: messages are priced on the
- * slowest link between neighbours of the ring. */
+ * right operand again. Where the cluster was measured, few rows are multiplied at a lower rate, and products and
+ * messages slow one another down. All ranks decide alike: messages are priced on the slowest link between neighbours of
+ * the ring. */
 #include <stdio.h>
 
 #include "ops/cost.h"
