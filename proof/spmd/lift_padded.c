@@ -151,14 +151,21 @@ static bool read_border(const weft_op *op, size_t ndim, border *out) {
     return count == 1;
 }
 
+/* Where the part of the axis begins that is at `at`; -1: what is `whole` long has no such part there. */
+static int64_t first_of_part(const lifter *l, size_t k, int64_t at, size_t d, int64_t own, int64_t whole,
+                             const lifted *x) {
+    axis_placement placed = x->placed[k];
+    if (is_sharded_evenly(placed, (int)d)) return whole == lift_product(own, l->grid.extent[k]) ? own * at : -1;
+    if (!has_partition(placed) || l->uneven->items[placed.split - 1].total != whole) return -1;
+    int64_t extent, first = lift_partition_part(l, placed, at, &extent);
+    return extent == own ? first : -1;
+}
+
 /* What the border makes of part `at` of the axis: a part that is full, or one among as many zeros as there is else. */
 static weft_status pad_part(lifter *l, size_t k, int64_t at, const border *b, int64_t own, int64_t whole, lifted *x) {
-    int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = lift_product(own, at);
-    bool even = is_sharded_evenly(x->placed[k], (int)b->d) && whole == lift_product(own, n);
-    if (total && (total != whole || own != part_of(total, n, at))) total = 0;
-    if (total) first = lift_product(part_of(total, n, 0), at);
-    if (total && !b->before && own + b->behind == part_of(total, n, 0)) return fill_up(l, k, total, x);
-    if ((total || even) && b->before == first && b->before + own + b->behind == whole)
+    int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = first_of_part(l, k, at, b->d, own, whole, x);
+    if (first >= 0 && total && !b->before && own + b->behind == part_of(total, n, 0)) return fill_up(l, k, total, x);
+    if (first >= 0 && b->before == first && b->before + own + b->behind == whole)
         x->placed[k] = PARTIAL;
     else
         x->state = LIFT_UNKNOWN;

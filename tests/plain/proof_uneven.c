@@ -1,5 +1,6 @@
 /* Ranks whose parts are not of one size, since their number does not divide an extent, against the serial program: a
- * step with a table, products and a gather, and one with a mean, right and with one thing wrong, judged and run. */
+ * step with a table, products and a gather, and one with a mean, right and with one thing wrong, judged and run. Rows
+ * that are dealt out otherwise, filled up with zeros or put among them: all ways to do so. */
 #include <string.h>
 
 #include "tests/support/plain.h"
@@ -223,6 +224,100 @@ static void try_deals(void) {
     check(nproved == 94, "%d are proved, expected 94", nproved);
 }
 
+/* --- parts among zeros -------------------------------------------------------------------------------------------- */
+
+typedef enum mistake { NO_MISTAKE, ZEROS_BEFORE, CUT_LATER, TURNED, NMISTAKES } mistake;
+
+/* Rows of x by rank. They are filled up behind, gathered and cut; or, if `adds`, put among zeros and added up. */
+typedef struct fill {
+    int nranks, rows[MOST_RANKS];
+    bool adds;
+    mistake wrong; /* of the last rank, or of all */
+} fill;
+
+static int most_of(const fill *f) {
+    int most = 0;
+    for (int i = 0; i < f->nranks; i++) most = f->rows[i] > most ? f->rows[i] : most;
+    return most;
+}
+
+/* False: the mistake cannot be made. */
+static bool write_fill(trial *t, const fill *f, int rank) {
+    char *b = t->ranks[rank];
+    int n = f->nranks, most = most_of(f), all = sum_of(f->rows, n), ids[MOST_RANKS], members[MOST_RANKS];
+    int made = f->adds ? all : most, before = f->adds ? sum_of(f->rows, rank) : 0, start = f->wrong == CUT_LATER;
+    int behind = made - f->rows[rank] - before;
+    for (int i = 0; i < n; i++) ids[i] = i, members[i] = f->wrong == TURNED ? n - 1 - i : i;
+    if (f->wrong == ZEROS_BEFORE && rank == n - 1) {
+        int by = behind > 0 ? 1 : -1;
+        if (!behind && !before) return false;
+        before += by, behind -= by;
+    }
+    if (f->adds ? start : start + all > n * most) return false;
+    t->at = 0;
+    put(t, b, "weft: 1\nrank: %d\n", rank);
+    put_ints(t, b, "rings: {0: [", members, n, "]}\nmeshes:\n");
+    put(t, b, "- {shape: [%d], ", n);
+    put_ints(t, b, "ids: [", ids, n, "], dims: [mp]}\nblocks:\n- idx: 0\n  vars:\n");
+    put(t, b, "    x: {float32: [%d, %d], persistable: true, dist: {mesh: 0, dims_mapping: [0, -1]}}\n", f->rows[rank],
+        WIDTH);
+    put(t, b, "    y: {float32: [%d, %d], persistable: true}\n    p: {float32: [%d, %d]}\n", all, WIDTH, made, WIDTH);
+    put(t, b, "    g: {float32: [%d, %d]}\n    c: {float32: [%d, %d]}\n  ops:\n", f->adds ? all : n * most, WIDTH, all,
+        WIDTH);
+    if (!before && !behind)
+        put(t, b, "  - {assign: {X: x}, out: {Out: p}}\n");
+    else
+        put(t, b, "  - {pad: {X: x}, out: {Out: p}, attrs: {paddings: [%d, %d, 0, 0], pad_value: 0.0}}\n", before,
+            behind);
+    if (f->adds) {
+        put(t, b, "  - {c_allreduce_sum: {X: p}, out: {Out: g}, attrs: {ring_id: 0}}\n");
+        put(t, b, "  - {assign: {X: g}, out: {Out: y}}\n");
+        return true;
+    }
+    put(t, b, "  - {c_allgather: {X: p}, out: {Out: g}, attrs: {ring_id: 0, nranks: %d}}\n", n);
+    put(t, b,
+        "  - {slice: {Input: g}, out: {Out: c}, attrs: {axes: [0], starts: [%d], ends: [%d], decrease_axis: []}}\n",
+        start, start + all);
+    put(t, b, "  - {assign: {X: c}, out: {Out: y}}\n");
+    return true;
+}
+
+static void try_fill(const fill *f, int *nproved) {
+    static trial t;
+    char what[200], message[100] = "";
+    int all = sum_of(f->rows, f->nranks);
+    t.nranks = f->nranks;
+    t.tolerance = 0;
+    for (int r = 0; r < f->nranks; r++)
+        if (!write_fill(&t, f, r)) return;
+    t.at = 0;
+    put(&t, t.serial, "weft: 1\nblocks:\n- idx: 0\n  vars:\n    x: {float32: [%d, %d], persistable: true}\n", all,
+        WIDTH);
+    put(&t, t.serial, "    y: {float32: [%d, %d], persistable: true}\n  ops:\n", all, WIDTH);
+    put(&t, t.serial, "  - {assign: {X: x}, out: {Out: y}}\n");
+    snprintf(what, sizeof what, "%d ranks: %d, %d.. rows %s, mistake %d", f->nranks, f->rows[0], f->rows[1],
+             f->adds ? "among zeros" : "filled up", (int)f->wrong);
+    trial_run(context, &t);
+    /* no pass fills up to more than an equal share, rounded up */
+    bool may_be_open = !f->adds && most_of(f) * f->nranks >= all + f->nranks;
+    check(t.proved == t.equal || (t.equal && may_be_open), "%s: %s: %s", what,
+          t.equal ? "equal, and not proved" : "proved, and not equal", t.message);
+    if (t.proved && !*nproved) check(trial_fail_each(&t, message, sizeof message), "%s: %s", what, message);
+    *nproved += t.proved;
+}
+
+/* All ways to give two to four ranks one to three rows each. */
+static void try_fills(void) {
+    int nproved = 0;
+    for (int n = 2, ways = 9; n <= 4; n++, ways *= 3)
+        for (int i = 0; i < ways * 2 * NMISTAKES; i++) {
+            int rest = i / (2 * NMISTAKES);
+            fill f = {n, {rest % 3 + 1, rest / 3 % 3 + 1, rest / 9 % 3 + 1, rest / 27 + 1}, i & 1, i / 2 % NMISTAKES};
+            try_fill(&f, &nproved);
+        }
+    check(nproved == 251, "%d are proved, expected 251", nproved);
+}
+
 /* --- means -------------------------------------------------------------------------------------------------------- */
 
 /* Replaces words of the ranks' programs, or of the last one only; %s stands for the rank's share. */
@@ -308,6 +403,7 @@ int main(void) {
     for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
         for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) try_change(&cuts[k], i);
     try_deals();
+    try_fills();
     try_means();
     weft_context_destroy(context);
     return report_checks();
