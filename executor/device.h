@@ -64,7 +64,7 @@ typedef struct device_instr {
 
 /* What one instruction, or waiting, took in so many turns; the median of some of them. */
 typedef struct profile_cell {
-    int64_t ns, count, median_ns, least_ns;
+    int64_t ns, count, median_ns;
 } profile_cell;
 
 struct roofline;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "executor/gather.h"
+#include "ops/collectives.h"
 #include "plan/cost.h"
 #include "plan/signature.h"
 
@@ -97,8 +98,6 @@ static void add_cells(const profile_report *r, profile_group *g, const plan_stre
             row->calls += (double)cells->count * part;
             row->seconds += (double)cells->ns * 1e-9 * part;
             row->median_seconds += (double)cells->median_ns * 1e-9 / (double)g->nranks;
-            double least = (double)cells->least_ns * 1e-9;
-            if (cells->count && (row->least_seconds < 0 || least < row->least_seconds)) row->least_seconds = least;
         }
         waiting[i].calls += (double)cells->count * part;
         waiting[i].seconds += (double)cells++->ns * 1e-9 * part;
@@ -122,7 +121,6 @@ static weft_status make_ops(profile_group *g, arena *scratch) {
                                   .output = trace_value_name(plan, instr),
                                   .flops = cost.flops,
                                   .nbytes = cost.bytes,
-                                  .least_seconds = -1,
                                   .live_nbytes = live[i]};
         if (!g->peak && live[i] == plan->live_nbytes) g->peak = instr;
     }
@@ -181,7 +179,7 @@ static const char *const when = "for the profile";
 /* What a rank tells of itself. */
 typedef struct rank_outline {
     uint64_t plan; /* hash of its text */
-    uint64_t ncells;
+    uint64_t ncells, ncollectives;
     executor_profile profile;
     int group; /* of all alike; found by each process for itself */
 } rank_outline;
@@ -191,7 +189,12 @@ typedef struct all_ranks {
     arena *scratch;
     rank_outline *outlines;
     const profile_cell **cells;
+    const int64_t **turns; /* of collectives, in the order of cells: PROFILE_SAMPLES each */
 } all_ranks;
+
+static bool is_collective(const plan_instr *instr) {
+    return instr->ring_id >= 0 || op_collective_kind(instr->op) != COLLECTIVE_NONE;
+}
 
 static weft_status hash_plan(weft_context *context, const weft_plan *plan, uint64_t *out) {
     char *bytes;
@@ -216,6 +219,7 @@ static weft_status tell_outlines(all_ranks *all) {
         else
             TRY(hash_plan(x->context, plan, &mine[k].plan));
         mine[k].ncells = plan->ninstrs + (size_t)plan->nstreams;
+        for (size_t i = 0; i < plan->ninstrs; i++) mine[k].ncollectives += is_collective(&plan->instrs[i]);
         mine[k].profile = *x->profile;
     }
     return executor_gather(x, when, mine, sizeof *mine, all->outlines);
@@ -242,13 +246,62 @@ static weft_status tell_cells(all_ranks *all) {
                 int64_t samples[PROFILE_SAMPLES]; /* the stream's own go on in order */
                 memcpy(samples, s->samples + j * PROFILE_SAMPLES, sizeof samples);
                 at[j].median_ns = median_of(samples, at[j].count);
-                at[j].least_ns = samples[0]; /* sorted now */
             }
             at += s->ninstrs + 1;
         }
     TRY(executor_gather_sized(x, when, mine, nbytes, cells));
     for (int r = 0; r < x->nranks; cells += all->outlines[r++].ncells) all->cells[r] = cells;
     return NULL;
+}
+
+/* What collectives took in the last steps; a negative first turn: of one that does not run once in each step. */
+static weft_status tell_turns(all_ranks *all) {
+    const weft_executor *x = all->executor;
+    size_t *nbytes = ARENA_ARRAY(all->scratch, size_t, x->nranks), total = 0, own = 0;
+    all->turns = ARENA_ARRAY(all->scratch, const int64_t *, x->nranks);
+    if (!nbytes || !all->turns) return base_out_of_memory();
+    for (int r = 0; r < x->nranks; r++) {
+        size_t n = all->outlines[r].ncollectives * PROFILE_SAMPLES;
+        nbytes[r] = n * sizeof(int64_t);
+        total += n;
+        if (executor_has_rank(x, r)) own += n;
+    }
+    int64_t *mine = ARENA_ARRAY(all->scratch, int64_t, own + 1), *at = mine;
+    int64_t *turns = ARENA_ARRAY(all->scratch, int64_t, total + 1);
+    if (!mine || !turns) return base_out_of_memory();
+    for (int k = 0; k < x->nlocal; k++)
+        for (int i = 0; i < x->ranks[k].plan->nstreams; i++) {
+            const stream_state *s = &x->ranks[k].streams[i];
+            for (size_t j = 0; j < s->ninstrs; j++) {
+                if (!is_collective(s->instrs[j].instr)) continue;
+                memcpy(at, s->samples + j * PROFILE_SAMPLES, PROFILE_SAMPLES * sizeof *at);
+                if (s->cells[j].count != x->profile->nsteps) *at = -1;
+                at += PROFILE_SAMPLES;
+            }
+        }
+    TRY(executor_gather_sized(x, when, mine, nbytes, turns));
+    for (int r = 0; r < x->nranks; turns += nbytes[r++] / sizeof *turns) all->turns[r] = turns;
+    return NULL;
+}
+
+/* A collective takes the rank that comes last as long as the collective lasts, and the others as long as they wait
+ * besides: in each step the shortest turn of all ranks counts. */
+static double rest_of_steps(const all_ranks *all, const profile_report *r, const profile_group *g) {
+    int64_t rest[PROFILE_SAMPLES];
+    memcpy(rest, r->profile.samples, sizeof rest);
+    for (uint64_t c = 0; c < all->outlines[g->first_rank].ncollectives; c++)
+        for (size_t s = 0; s < PROFILE_SAMPLES; s++) {
+            int64_t least = INT64_MAX;
+            for (int k = 0; k < r->nranks; k++) {
+                if (all->outlines[k].group != g - r->groups) continue;
+                const int64_t *turns = all->turns[k] + c * PROFILE_SAMPLES;
+                if (turns[0] < 0) return -1;
+                if (turns[s] < least) least = turns[s];
+            }
+            rest[s] -= least;
+        }
+    int64_t median = median_of(rest, r->profile.nsteps);
+    return median > 0 ? 1e-9 * (double)median : 0;
 }
 
 static weft_status find_groups(all_ranks *all, profile_report *r) {
@@ -276,6 +329,7 @@ static weft_status fill_group(const all_ranks *all, const profile_report *r, pro
     TRY(plan_list_streams(g->plan, all->scratch, &streams));
     for (int k = 0; k < r->nranks; k++)
         if (all->outlines[k].group == g - r->groups) add_cells(r, g, streams, all->cells[k], waiting);
+    g->rest_seconds = rest_of_steps(all, r, g);
     return make_types(r, g, waiting, all->scratch);
 }
 
@@ -286,6 +340,7 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
                                   "no profile: run a step of an executor with options.profile");
     TRY(tell_outlines(&all));
     TRY(tell_cells(&all));
+    TRY(tell_turns(&all));
     profile_report r = {.nranks = x->nranks, .profile = all.outlines[0].profile};
     r.step_seconds = (double)r.profile.steps_ns * 1e-9 / (double)r.profile.nsteps;
     r.median_step_seconds = 1e-9 * (double)median_of(r.profile.samples, r.profile.nsteps);

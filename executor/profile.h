@@ -39,7 +39,6 @@ typedef struct profile_row {
     double calls; /* a step */
     double seconds, share, flops, nbytes;
     double median_seconds; /* of an instruction's last turns, the mean over ranks */
-    double least_seconds;  /* of these on any rank; negative: none */
     double roofline;       /* the floor of the work in proportion to the time; 0 where nothing is counted */
     int64_t live_nbytes;
 } profile_row;
@@ -50,6 +49,9 @@ typedef struct profile_group {
     int first_rank, nranks;
     profile_row *ops, *types; /* in plan order; the most expensive first */
     size_t nops, ntypes;
+    /* What a step takes besides its collectives and the waiting in them, the median of the last steps. Negative: some
+     * collective does not run once in each step. */
+    double rest_seconds;
     const plan_instr *peak; /* the first instruction at which most temporaries are live */
 } profile_group;
 

@@ -65,6 +65,7 @@ static void put_group(buffer *out, const profile_group *g) {
                   "{\"rank\":%d,\"nranks\":%d,\"persistent_bytes\":%lld,\"temporary_bytes\":%lld,\"live_bytes\":%lld",
                   g->first_rank, g->nranks, (long long)plan->persistent_nbytes, (long long)plan->temporary_nbytes,
                   (long long)plan->live_nbytes);
+    if (g->rest_seconds >= 0) buffer_format(out, ",\"rest_seconds\":%.6g", g->rest_seconds);
     if (g->peak) buffer_format(out, ",\"peak_position\":%td", g->peak - plan->instrs);
     buffer_text(out, ",\n\"types\":[");
     for (size_t i = 0; i < g->ntypes; i++) {
@@ -81,7 +82,6 @@ static void put_group(buffer *out, const profile_group *g) {
         put_string(out, "stream", g->ops[i].stream);
         put_string(out, "output", g->ops[i].output);
         buffer_format(out, "\"median_seconds\":%.6g,", g->ops[i].median_seconds);
-        if (g->ops[i].least_seconds >= 0) buffer_format(out, "\"least_seconds\":%.6g,", g->ops[i].least_seconds);
         put_rates(out, &g->ops[i]);
         buffer_format(out, ",\"live_bytes\":%lld}", (long long)g->ops[i].live_nbytes);
     }

@@ -16,9 +16,8 @@
 typedef struct profile_row {
     const char *type, *output;
     double seconds;
-    double least;   /* on any rank: of a collective, what it takes the rank that comes last; negative: not said */
-    uint32_t order; /* in the profile */
-    size_t at;      /* in its text */
+    uint32_t order;                /* in the profile */
+    size_t at;                     /* in its text */
     bool is_collective, is_beside; /* is_beside: on another stream than the first op */
 } profile_row;
 
@@ -27,7 +26,8 @@ typedef struct profile_ranks {
     profile_row *rows;
     size_t nrows, capacity;
     const char *stream; /* of the first op; NULL: not said */
-    double longer;      /* a step takes so many times as long as its ops but collectives do: 1 or more */
+    double rest;        /* what a step takes besides collectives, in seconds; 0: not said */
+    double longer;      /* that takes so many times as long as the ops do: 1 or more */
 } profile_ranks;
 
 struct weft_profile {
@@ -72,16 +72,15 @@ static weft_status read_seconds(weft_profile *p, double *out) {
 
 static weft_status fill_row(weft_profile *p, const json_t *from, size_t at, profile_ranks *g, profile_row *row) {
     const char *type, *output, *stream = "";
-    double seconds, median = -1, least = -1;
-    if (json_unpack((json_t *)from, "{s:s,s:s,s:F,s?F,s?F,s?s}", "op", &type, "output", &output, "seconds", &seconds,
-                    "median_seconds", &median, "least_seconds", &least, "stream", &stream) != 0)
+    double seconds, median = -1;
+    if (json_unpack((json_t *)from, "{s:s,s:s,s:F,s?F,s?s}", "op", &type, "output", &output, "seconds", &seconds,
+                    "median_seconds", &median, "stream", &stream) != 0)
         return json_error(&p->text, at, "expected an op of a profile: op, output, seconds");
     if (median >= 0) seconds = median;
     if (!(seconds >= 0) || !isfinite(seconds)) return json_error(&p->text, at, "%s: expected seconds", type);
     row->type = arena_string(&p->arena, type, strlen(type));
     row->output = arena_string(&p->arena, output, strlen(output));
     row->seconds = seconds;
-    row->least = least;
     row->at = at;
     if (!g->stream) g->stream = arena_string(&p->arena, stream, strlen(stream));
     row->is_beside = !g->stream || strcmp(stream, g->stream) != 0;
@@ -141,30 +140,25 @@ static weft_status read_value(weft_profile *p, const char *key, int depth) {
     if (depth == 0 && strcmp(key, "median_step_seconds") == 0) return read_seconds(p, &p->step_seconds);
     if (depth == 0 && strcmp(key, "step_seconds") == 0 && p->step_seconds <= 0)
         return read_seconds(p, &p->step_seconds);
+    if (depth == 1 && strcmp(key, "rest_seconds") == 0) return read_seconds(p, &p->groups[p->ngroups - 1].rest);
     if (depth == 1 && strcmp(key, "ops") == 0) return read_rows(p, &p->groups[p->ngroups - 1]);
     return json_skip(&p->text);
 }
 
-/* A step takes longer than the medians of its ops and what collectives take: ranks wait for the one that is late,
- * threads wake up, now and then an op takes longer. Where all ran one after another that is told: what collectives do
- * not explain belongs to the other ops, to each in proportion. */
-static double find_longer(const weft_profile *p, const profile_ranks *g) {
-    double collectives = 0, ops = 0;
+/* A step takes longer than the medians of its ops and its collectives: threads wake up, a rank is late, now and then
+ * an op takes longer. Where all ran one after another it is told how much: each op takes its part in proportion. */
+static double find_longer(const profile_ranks *g) {
+    double ops = 0;
     for (size_t i = 0; i < g->nrows; i++) {
-        const profile_row *r = &g->rows[i];
-        if (r->is_beside || (r->is_collective && r->least < 0)) return 1;
-        if (r->is_collective)
-            collectives += r->least;
-        else
-            ops += r->seconds;
+        if (g->rows[i].is_beside) return 1;
+        if (!g->rows[i].is_collective) ops += g->rows[i].seconds;
     }
-    double longer = ops > 0 ? (p->step_seconds - collectives) / ops : 1;
-    return longer > 1 ? longer : 1;
+    return g->rest > ops && ops > 0 ? g->rest / ops : 1;
 }
 
 static weft_status read_all(weft_profile *p) {
     TRY(read_object(p, 0));
-    for (size_t g = 0; g < p->ngroups; g++) p->groups[g].longer = find_longer(p, &p->groups[g]);
+    for (size_t g = 0; g < p->ngroups; g++) p->groups[g].longer = find_longer(&p->groups[g]);
     if (!json_at_end(&p->text)) return json_error(&p->text, p->text.at, "expected the end of the profile");
     for (size_t g = 0; g < p->ngroups; g++)
         if (p->groups[g].nrows) return NULL;

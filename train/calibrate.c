@@ -363,19 +363,33 @@ static double at_least_one(double factor) {
     return factor > 1 ? factor : 1;
 }
 
+/* Reduces that end before the products do are slowed down from their first to their last: no small difference of two
+ * long times says how much. How many do is found by trying. */
+static weft_status measure_both(calibration *k, int nproducts, int nreduces, measured *out_reduces,
+                                measured *out_both) {
+    enum { TRIES = 5 };
+    for (int i = 0; i < TRIES; i++) {
+        TRY(measure_text(k, pair_vars, pair_product, nproducts, pair_reduce, nreduces, out_both));
+        double part = out_both->collective > 0 ? out_both->compute / out_both->collective : 1;
+        if (part > 1.25 || nreduces == 1) break;
+        nreduces = (int)(nreduces * part / 2);
+        if (nreduces < 1) nreduces = 1;
+    }
+    return measure_text(k, pair_vars, "", 0, pair_reduce, nreduces, out_reduces);
+}
+
 static weft_status measure_pair(calibration *k) {
     measured products, reduces, both;
     TRY(measure_text(k, pair_vars, pair_product, CHAIN, "", 0, &products));
     TRY(measure_text(k, pair_vars, "", 0, pair_reduce, CHAIN, &reduces));
     int nproducts = chain_of(products.compute, CHAIN), nreduces = chain_of(reduces.collective, CHAIN);
     TRY(measure_text(k, pair_vars, pair_product, nproducts, "", 0, &products));
-    TRY(measure_text(k, pair_vars, "", 0, pair_reduce, nreduces, &reduces));
-    TRY(measure_text(k, pair_vars, pair_product, nproducts, pair_reduce, nreduces, &both));
-    double alone = both.compute - both.collective; /* the longer one runs by itself at the end */
-    double together = alone < 0 ? both.compute : both.collective;
-    double computed = products.compute - (alone > 0 ? alone : 0), sent = reduces.collective + (alone < 0 ? alone : 0);
+    TRY(measure_both(k, nproducts, nreduces, &reduces, &both));
+    double alone = both.compute - both.collective; /* products run by themselves at the end */
+    if (alone < 0) alone = 0;
+    double together = both.compute - alone, computed = products.compute - alone;
     k->cluster.compute_beside_collective = at_least_one(computed > 0 ? together / computed : 1);
-    k->cluster.collective_beside_compute = at_least_one(sent > 0 ? together / sent : 1);
+    k->cluster.collective_beside_compute = at_least_one(reduces.collective > 0 ? together / reduces.collective : 1);
     return NULL;
 }
 

@@ -77,13 +77,13 @@ Test(plan_profile, says_what_ops_take) {
     weft_plan_destroy(plan);
 }
 
-/* A step of 13 us, 5 of which the ops' medians say and 3 the collective takes where no rank is waited for: ops are
- * twice as long, so that they add up. Where a stream runs beside them nothing is known of that. */
+/* A step takes 10 us besides its collectives, 5 of which the ops' medians say: ops are twice as long, so that they add
+ * up. Where a stream runs beside them nothing is known of that. */
 Test(plan_profile, ops_add_up_to_the_step) {
     static const char one[] =
-        "{\"median_step_seconds\":1.3e-5,\"ranks\":[{\"rank\":0,\"ops\":["
+        "{\"median_step_seconds\":1.3e-5,\"ranks\":[{\"rank\":0,\"rest_seconds\":1e-5,\"ops\":["
         "{\"op\":\"relu\",\"stream\":\"compute\",\"output\":\"y\",\"seconds\":1e-6,\"median_seconds\":2e-6},"
-        "{\"op\":\"c_allreduce_sum\",\"stream\":\"%s\",\"output\":\"y\",\"seconds\":7e-6,\"least_seconds\":3e-6},"
+        "{\"op\":\"c_allreduce_sum\",\"stream\":\"%s\",\"output\":\"y\",\"seconds\":7e-6},"
         "{\"op\":\"relu\",\"stream\":\"compute\",\"output\":\"y\",\"seconds\":3e-6}]}]}";
     static const char *const streams[] = {"compute", "beside"};
     for (size_t i = 0; i < 2; i++) {
