@@ -35,7 +35,7 @@ PKG_CONFIG ?= pkg-config
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wconversion -Wwrite-strings
 CPPFLAGS += -Iinclude -I. -I$(B)/gen -D_GNU_SOURCE -DWEFT_VERSION='"$(VERSION)"'
 CFLAGS_debug   := -Og -g3
-CFLAGS_release := -O2 -g
+CFLAGS_release := -O2 -g1
 CFLAGS_asan    := -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan    := -O1 -g1 -fsanitize=thread
 # Kernels: a step spends its time there. In a release they are compiled once more for each of KERNEL_ISAS; the executor
