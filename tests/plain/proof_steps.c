@@ -192,7 +192,9 @@ static const step steps[] = {
       {"{X: g}, out: {Out: all}, attrs: {ring_id: 2", "{X: g}, out: {Out: all}, attrs: {ring_id: 1"},
       {"{X: z}, out: {Out: h}, attrs: {ring_id: 2", "{X: z}, out: {Out: h}, attrs: {ring_id: 1"},
       {OVER("c_allgather", "x", "g", "1"), OVER("c_allgather", "z", "g", "1")},
-      {OVER("c_allgather", "g", "all", "2"), OVER("c_allgather", "h", "all", "2")}}},
+      {OVER("c_allgather", "g", "all", "2"), OVER("c_allgather", "h", "all", "2")},
+      {OVER("c_allgather", "g", "all", "2"),
+       "  - {c_allgather: {X: x}, out: {Out: all}, attrs: {ring_id: 0, nranks: 4}}\n"}}},
     {"slices of parts, by either axis first", 2, 2,
      "    x: " WHOLE("8, 3") "    u: " WHOLE("8, 3") "    y: " STATE("2, 3", "[1, 0], -1")
      "    z: " STATE("2, 3", "[0, 1], -1") "    r: " LOCAL("4, 3") "    t: " LOCAL("4, 3")
