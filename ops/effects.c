@@ -72,6 +72,24 @@ weft_var *op_out(const weft_op *op) {
 const slot *op_param_slot(const weft_op *op) {
     return find_slot(op, false, "Grad", "grad") ? find_slot(op, false, "Param", "param") : NULL;
 }
+const slot *op_viewed_slot(weft_op *op, const slot *output) {
+    const op_schema *schema = op_has_effect(op, OP_VIEWS) ? op_schema_of(op) : NULL;
+    for (size_t i = 0; schema && i < schema->noutputs; i++)
+        if (schema->outputs[i].view_of >= 0 && name_is(output->name, schema->outputs[i].name))
+            return op_find_slot(op, false, schema->inputs[schema->outputs[i].view_of].name);
+    return NULL;
+}
+
+bool op_shows_own_input(weft_op *op, const use *output) {
+    for (uint32_t k = 0; op_has_effect(op, OP_VIEWS) && k < op_nslots(op, true); k++) {
+        const slot *s = op_slot(op, true, k), *of = op_viewed_slot(op, s);
+        ptrdiff_t i = output - slot_args(op, s);
+        if (of && i >= 0 && i < (ptrdiff_t)s->nargs && i < (ptrdiff_t)of->nargs)
+            return slot_args(op, of)[i].var_id == output->var_id;
+    }
+    return false;
+}
+
 weft_var *op_updated_param(const weft_op *op) {
     return first_arg(op, true, "ParamOut", "param_out");
 }

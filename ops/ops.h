@@ -210,5 +210,9 @@ weft_var *op_out(const weft_op *op);
  * first parameter that it writes, or NULL. */
 const slot *op_param_slot(const weft_op *op);
 weft_var *op_updated_param(const weft_op *op);
+/* The input slot whose bytes the arguments of an output slot show ("Out&X"), or NULL: the op writes none through them. */
+const slot *op_viewed_slot(weft_op *op, const slot *output);
+/* Whether that of an output argument is the argument itself: hierarchical_sigmoid names W again. */
+bool op_shows_own_input(weft_op *op, const use *output);
 
 #endif

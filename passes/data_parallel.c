@@ -229,7 +229,7 @@ static weft_status report_rank_state(dp_plan *plan) {
         if (!from_part || dp_is_gathered_metric(plan, op)) continue;
         FOR_EACH_ARG(op, true, u) {
             const weft_var *v = use_var(op->program, u);
-            if (v->persistable && v->kind == WEFT_DENSE_TENSOR)
+            if (v->persistable && v->kind == WEFT_DENSE_TENSOR && !op_shows_own_input(op, u))
                 TRY(weft_pass_left(plan->pass, op, WEFT_REASON_ROLE,
                                    "%s is each rank's own: it comes from its rows alone", v->name->bytes));
         }

@@ -76,15 +76,6 @@ static void make_view(flow_sweep *w, uint32_t out, uint32_t of) {
     w->flows[out].waited = w->flows[of].waited;
 }
 
-/* The slot that outputs of this one are views of; NULL: none. */
-static const slot *viewed_slot(weft_op *op, const slot *s) {
-    const op_schema *schema = op_schema_of(op);
-    for (size_t i = 0; schema && i < schema->noutputs; i++)
-        if (name_is(s->name, schema->outputs[i].name) && schema->outputs[i].view_of >= 0)
-            return op_find_slot(op, false, schema->inputs[schema->outputs[i].view_of].name);
-    return NULL;
-}
-
 static void make_own(flow_sweep *w, uint32_t out, bool async) {
     bool in_place = false;
     FOR_EACH_ARG(w->op, false, u) in_place = in_place || u->var_id == out;
@@ -100,7 +91,7 @@ static void make_outputs(flow_sweep *w) {
     bool async = op_is_async(w->op);
     for (int views = 0; views < 2; views++) { /* views last: of what the op writes in place */
         for (size_t i = 0; i < op_nslots(w->op, true); i++) {
-            const slot *s = op_slot(w->op, true, i), *of = viewed_slot(w->op, s);
+            const slot *s = op_slot(w->op, true, i), *of = op_viewed_slot(w->op, s);
             if ((of != NULL) != (views != 0)) continue;
             for (size_t k = 0; k < s->nargs; k++) {
                 uint32_t out = slot_args(w->op, s)[k].var_id;

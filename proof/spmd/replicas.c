@@ -150,6 +150,7 @@ static void write_outputs(flow *f, weft_op *op, axes differs) {
     const char *named = own_output(op);
     const slot *own = named ? op_find_slot(op, true, named) : NULL;
     FOR_EACH_ARG(op, true, u) {
+        if (op_shows_own_input(op, u)) continue;
         axes of_it = differs;
         const placement *where = feeds || unknown ? use_var(op->program, u)->dist : NULL;
         if (unknown || (where && where->mesh && f->grid.mesh)) of_it = axes_of_shards(&f->grid, where);

@@ -205,6 +205,10 @@ static const struct {
     {"another gradient is reduced", TRAIN SCALE("x", "g") SCALE("x", "h") ON(SUM, 0, "h") SGD, "missing_reduce"},
     {"written again behind the reduce", TRAIN SCALE("x", "g") ON(SUM, 0, "g") SCALE("x", "g") SGD, "missing_reduce"},
     {"equal on all ranks without a reduce", TRAIN SCALE("w", "g") SGD, "safe"},
+    {"named again as an output by an op that leaves it alone",
+     TRAIN "  - {hierarchical_sigmoid: {X: x, W: w, Label: x}, out: {Out: h, PreOut: v, W_Out: w}}\n" SCALE("w", "g")
+         SGD,
+     "safe"},
     {"a bucket", TRAIN VIEWS SCALE("x", "g") SCALE("x", "h") ON(SUM, 0, "f") SGD, "safe"},
     {"the reduce comes before the last producer", TRAIN VIEWS SCALE("x", "h") ON(SUM, 0, "f") SCALE("x", "g") SGD,
      "uninitialised_read missing_reduce"},
