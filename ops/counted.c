@@ -107,11 +107,12 @@ weft_status infer_data_norm(infer *i) {
     return NULL;
 }
 
-/* What a batch adds to the sums is like Means. */
+/* What a batch adds to the sums, and the sums themselves where the op names them again, are like Means. */
 weft_status infer_data_norm_grad(infer *i) {
+    static const int sums[] = {1, 2, 3, 6, 7, 8};
     TRY(infer_grad(i));
-    for (int o = 1; o < 4; o++)
-        if (infer_out(i, o)) *infer_out(i, o) = *infer_in(i, 3);
+    for (size_t k = 0; k < sizeof sums / sizeof *sums; k++)
+        if (infer_out(i, sums[k])) *infer_out(i, sums[k]) = *infer_in(i, 3);
     return NULL;
 }
 

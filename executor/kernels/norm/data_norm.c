@@ -83,6 +83,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
     const tensor *x = type_in(p, GRAD_X), *g = type_in(p, GRAD_Y_GRAD);
     TRY(prepare_common(p, x, GRAD_SCALE_W, GRAD_BIAS));
     const data_norm_state *s = p->state;
+    if (!s->rows) return kernel_unsupported(p, "expected rows in X, which have a mean, found none");
     TRY(require_present(p, g, "Y@GRAD"));
     TRY(require_like(p, x, g, x->numel, "Y@GRAD"));
     TRY(require_present(p, type_in(p, GRAD_MEANS), "Means"));
