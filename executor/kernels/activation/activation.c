@@ -105,8 +105,9 @@ DEFINE_BACKWARD(gelu_tanh, g *gelu_tanh_slope_fp32(x), g *gelu_tanh_slope_fp64(x
 static inline vec gelu_lanes(vec x) {
     return x * (vec)normal_look_up(&normal_below_table, (__m512)x);
 }
+/* x - x: the formula multiplies an infinite x by a density of 0, which is NaN. */
 static inline vec gelu_grad_lanes(vec x, vec g) {
-    return g * (vec)normal_look_up(&gelu_slope_table, (__m512)x);
+    return g * ((vec)normal_look_up(&gelu_slope_table, (__m512)x) + (x - x));
 }
 static void gelu_run_fp32(int64_t n, const void *xv, void *outv) {
     const float *x = xv;
