@@ -1,5 +1,6 @@
 """weft.paddle with the real PaddlePaddle (make check-frameworks)."""
 
+import itertools
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ import weft.paddle
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+MODELS = ("mlp", "lenet", "gpt", "bert")  # of paddle_models.py
 
 
 def mlp(layers=2, batch=-1):
@@ -172,13 +174,13 @@ class Scripts(unittest.TestCase):
 
     def test_engine(self):
         """Of lenet, Paddle's completion leaves the biases of convolutions without a reduce: they get one."""
-        for model, count in (("mlp", 2), ("lenet", 2), ("lenet", 4), ("gpt", 2), ("bert", 4)):
+        for model, count in itertools.product(MODELS, (2, 4)):
             with self.subTest(model=model, processes=count):
                 done = self.compare("engine", model, count)
                 self.assertGreater(done["pass_ms"], 0)
 
     def test_fleet(self):
-        for model, count in (("mlp", 2), ("gpt", 2)):
+        for model, count in itertools.product(MODELS, (2, 4)):
             with self.subTest(model=model, processes=count):
                 self.compare("fleet", model, count)
 
