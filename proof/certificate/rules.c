@@ -197,11 +197,25 @@ bool cert_is_linear(const weft_op *op, const name *slot_name) {
 }
 
 bool cert_keeps_order(const weft_op *op) {
-    static const char *const types[] = {
-        "dropout",  "gaussian_random", "uniform_random", "randint", "truncated_gaussian_random",
-        "randperm", "bernoulli",       "multinomial",    "feed",    "fetch",
-        "fetch_v2", "print",           "memcpy_d2h",     "py_func", "save",
-        "barrier"};
+    static const char *const types[] = {"dropout",
+                                        "gaussian_random",
+                                        "uniform_random",
+                                        "randint",
+                                        "truncated_gaussian_random",
+                                        "randperm",
+                                        "bernoulli",
+                                        "multinomial",
+                                        "exponential",
+                                        "poisson",
+                                        "dirichlet",
+                                        "feed",
+                                        "fetch",
+                                        "fetch_v2",
+                                        "print",
+                                        "memcpy_d2h",
+                                        "py_func",
+                                        "save",
+                                        "barrier"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (op_is(op, types[i])) return true;
     return false;

@@ -347,7 +347,8 @@ static ops_result run_recording(fixture_run *r, const char *dir, const char *var
 
 ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
                            char *why, size_t why_nbytes) {
-    static const char *const random_words[] = {"random", "randint", "randperm", "bernoulli", "multinomial", "gumbel_softmax"};
+    static const char *const random_words[] = {"random",         "randint",     "randperm", "bernoulli", "multinomial",
+                                               "gumbel_softmax", "exponential", "poisson",  "dirichlet"};
     fixture_run r = {.context = context, .mode = mode, .op = op, .why = why, .why_nbytes = why_nbytes};
     r.values_matter = !CONTAINS_ANY(op, random_words) || strstr(op, "_grad");
     return run_recording(&r, dir, variant);
@@ -384,7 +385,8 @@ ops_result ops_fixture_run_types(weft_context *context, const char *dir, const c
 
 ops_result ops_fixture_run_edges(weft_context *context, const char *dir, const char *variant, bool empty,
                                  ops_edges *tally, char *why, size_t why_nbytes) {
-    fixture_run r = {.context = context, .op = "", .edges = tally, .empty = empty, .why = why, .why_nbytes = why_nbytes};
+    fixture_run r = {
+        .context = context, .op = "", .edges = tally, .empty = empty, .why = why, .why_nbytes = why_nbytes};
     ops_result result = run_recording(&r, dir, variant);
     if (r.nlinear && result == OPS_FAILED) tally->empty_refused++;
     return result;

@@ -35,8 +35,9 @@ Test(kernels_draws, bernoulli_is_1_with_the_share_of_its_element) {
     kernel_test t;
     for (uint64_t op = 1; op <= 3; op++) {
         kernel_test_init(&t, "bernoulli");
-        cr_assert_eq(draw(&t, rows_of_shares(shares), MANY, WEFT_FP32, op == 1 ? out : again, CLASSES, op == 2 ? 1 : op),
-                     WEFT_OK);
+        cr_assert_eq(
+            draw(&t, rows_of_shares(shares), MANY, WEFT_FP32, op == 1 ? out : again, CLASSES, op == 2 ? 1 : op),
+            WEFT_OK);
         kernel_test_fini(&t);
         if (op == 2) cr_expect_arr_eq(out, again, sizeof out);
     }
@@ -92,6 +93,72 @@ Test(kernels_draws, multinomial_takes_classes_by_their_shares) {
             expect_share("the first of two", first[k], MANY, p);
             expect_share("the second of two", second[k], MANY, of_second);
         }
+    }
+}
+
+/* `count` numbers that an op draws for equal elements; of an exponential its lambda is the element. */
+static void draw_equal(const char *op, const char *from, float element, float *out, int64_t rows, int64_t columns) {
+    static float in[MANY * CLASSES];
+    kernel_test t;
+    for (int64_t i = 0; i < rows * columns; i++) in[i] = element;
+    kernel_test_init(&t, op);
+    kernel_put_float(&t, "lambda", element);
+    kernel_test_in(&t, from, WEFT_FP32, in, rows, columns, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, rows, columns, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", op);
+    kernel_test_fini(&t);
+}
+
+static void expect_moments(const char *what, const float *x, int count, double mean, double variance) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < count; i++) sum += (double)x[i];
+    for (int i = 0; i < count; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
+    cr_expect(fabs(sum / count - mean) <= 5 * sqrt(variance / count), "%s: mean %g, expected %g", what, sum / count,
+              mean);
+    cr_expect(fabs(squares / count - variance) <= 0.1 * variance, "%s: variance %g, expected %g", what, squares / count,
+              variance);
+}
+
+Test(kernels_draws, an_exponential_has_the_mean_and_the_tail_of_lambda) {
+    static float out[MANY];
+    int beyond = 0;
+    draw_equal("exponential", "X", 2.5f, out, MANY, 1);
+    expect_moments("exponential", out, MANY, 0.4, 0.16);
+    for (int i = 0; i < MANY; i++) beyond += out[i] > 0.8f;
+    for (int i = 0; i < MANY; i++) cr_assert_gt(out[i], 0);
+    expect_share("exponential beyond two means", beyond, MANY, exp(-2));
+}
+
+/* Small means are drawn in one way, large ones in another. */
+Test(kernels_draws, counts_of_events_are_whole_and_have_their_mean_for_variance) {
+    static const float means[] = {0.3f, 4, 12, 300};
+    static float out[MANY];
+    for (int k = 0; k < 4; k++) {
+        int none = 0;
+        double mean = (double)means[k];
+        draw_equal("poisson", "X", means[k], out, MANY, 1);
+        expect_moments("poisson", out, MANY, mean, mean);
+        for (int i = 0; i < MANY; i++) cr_assert(out[i] >= 0 && floorf(out[i]) == out[i]);
+        for (int i = 0; i < MANY; i++) none += out[i] == 0;
+        expect_share("no event", none, MANY, exp(-mean));
+    }
+    draw_equal("poisson", "X", 0, out, 100, 1);
+    for (int i = 0; i < 100; i++) cr_expect_eq(out[i], 0);
+}
+
+Test(kernels_draws, dirichlet_shares_add_up_and_spread_as_their_weights_say) {
+    static const float weights[] = {0.2f, 1, 5};
+    static float out[MANY * CLASSES];
+    for (int k = 0; k < 3; k++) {
+        double n = CLASSES, all = n * (double)weights[k];
+        draw_equal("dirichlet", "Alpha", weights[k], out, MANY, CLASSES);
+        for (int i = 0; i < MANY; i++) {
+            double sum = 0;
+            for (int j = 0; j < CLASSES; j++) sum += (double)out[i * CLASSES + j];
+            cr_assert_float_eq(sum, 1, 1e-5);
+        }
+        for (int i = 0; i < MANY; i++) out[i] = out[i * CLASSES + i % CLASSES];
+        expect_moments("dirichlet", out, MANY, 1 / n, 1 / n * (1 - 1 / n) / (all + 1));
     }
 }
 
