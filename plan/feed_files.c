@@ -10,7 +10,7 @@ typedef struct need {
 typedef struct needs {
     const weft_tensors *set;
     arena *arena;
-    need **first, **last; /* by tensor; NULL: none */
+    need **first, **at; /* by tensor: its boxes, and the one that was added or told last; NULL: none */
 } needs;
 
 static bool is_within(const need *n, size_t ndim, const int64_t *offset, const int64_t *extent) {
@@ -28,26 +28,26 @@ static weft_status add_need(needs *n, const weft_tensor *t, const int64_t *offse
     if (!added) return base_out_of_memory();
     memcpy(added->offset, offset, t->ndim * sizeof *offset);
     memcpy(added->extent, extent, t->ndim * sizeof *extent);
-    *(n->last[i] ? &n->last[i]->next : &n->first[i]) = added;
-    n->last[i] = added;
+    *(n->at[i] ? &n->at[i]->next : &n->first[i]) = added;
+    n->at[i] = added;
     return NULL;
 }
 
-/* Boxes are asked for in order, so the one at hand is kept in `last`. */
+/* Boxes are asked for in order, from the first: `at` goes along. */
 static bool tell_part(void *user, const weft_tensor *t, size_t index, int64_t *offset, int64_t *extent) {
     const needs *n = user;
     size_t i = (size_t)(t - weft_tensors_at(n->set, 0));
-    n->last[i] = index == 0 || !n->last[i] ? n->first[i] : n->last[i]->next;
-    if (!n->last[i]) return false;
-    memcpy(offset, n->last[i]->offset, t->ndim * sizeof *offset);
-    memcpy(extent, n->last[i]->extent, t->ndim * sizeof *extent);
+    n->at[i] = index == 0 || !n->at[i] ? n->first[i] : n->at[i]->next;
+    if (!n->at[i]) return false;
+    memcpy(offset, n->at[i]->offset, t->ndim * sizeof *offset);
+    memcpy(extent, n->at[i]->extent, t->ndim * sizeof *extent);
     return true;
 }
 
 static weft_status needs_init(needs *n, arena *a, const weft_tensors *set) {
     size_t count = weft_tensors_count(set) + 1;
     *n = (needs){set, a, ARENA_ARRAY(a, need *, count), ARENA_ARRAY(a, need *, count)};
-    return n->first && n->last ? NULL : base_out_of_memory();
+    return n->first && n->at ? NULL : base_out_of_memory();
 }
 
 /* --- feeds -------------------------------------------------------------------------------------------------------- */
