@@ -235,7 +235,7 @@ $(B)/tests/standin/%.o: CPPFLAGS += $(CUDA_FLAGS)
 $(addprefix $(B)/tests/standin/,kernels.o cublaslt.o cudnn.o): EXTRA_FLAGS = $(KERNEL_FLAGS_$(VARIANT))
 # A call before each access, which tests/standin/races.c answers. Sanitizers need the compiler for themselves.
 $(B)/tests/standin/kernels.o: EXTRA_FLAGS += $(if $(filter %san,$(VARIANT)),,-fsanitize=thread -fno-tree-loop-distribute-patterns)
-$(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events graphs queue clocks races kernels)
+$(B)/standin/libcudart.so.13: $(patsubst %,$(B)/tests/standin/%.o,runtime events graphs queue clocks races kernels) $(B)/executor/comm/wait.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -lm -pthread
 $(B)/standin/libcublasLt.so.13: $(B)/tests/standin/cublaslt.o $(B)/standin/libcudart.so.13

@@ -2,8 +2,8 @@
  * run. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "executor/comm/wait.h"
 #include "tests/standin/graphs.h"
 
 typedef struct event {
@@ -86,12 +86,10 @@ SHOWN cudaError_t cudaEventDestroy(cudaEvent_t e) {
 }
 
 static void run_record(standin_item *item) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t now = wait_clock_ns();
     standin_lock();
     of_item(item)->of->ndone = of_item(item)->count;
-    of_item(item)->of->ns =
-        standin_clock_is_virtual() ? item->start_ns : (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    of_item(item)->of->ns = standin_clock_is_virtual() ? item->start_ns : now;
     standin_unlock();
 }
 

@@ -1,3 +1,4 @@
+#include "executor/comm/wait.h"
 #include "tests/standin/graphs.h"
 
 #include <pthread.h>
@@ -5,10 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed; /* initialised as the library is loaded */
 static standin_stream *streams;
 static standin_stream *running; /* whose item some thread runs */
 static uint64_t seed;
@@ -81,6 +81,10 @@ void standin_seed(unsigned given) {
 __attribute__((constructor)) static void read_seed(void) {
     const char *given = getenv("WEFT_STANDIN_SEED");
     standin_seed(given ? (unsigned)strtoul(given, NULL, 10) : 0);
+}
+
+__attribute__((constructor)) static void init_changed(void) {
+    if (wait_condition_init(&changed)) abort();
 }
 
 __attribute__((destructor)) static void report_leaks(void) {
@@ -303,11 +307,7 @@ int standin_run(int most) {
 
 /* Until something changes, if only in another process. */
 static void pause_briefly(void) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = wait_condition_deadline(0.001);
     if (getenv("WEFT_STANDIN_SHARED"))
         pthread_cond_timedwait(&changed, &lock, &until);
     else
