@@ -36,14 +36,23 @@ void weft_equivalence_destroy(weft_equivalence *e) {
     base_free(a, e, sizeof *e);
 }
 
-weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message) {
+weft_status equivalence_add_of_rank(weft_equivalence *e, int64_t rank, const char *var, weft_grade grade,
+                                    const char *message) {
     TRY(vector_reserve(&e->context->allocator, &e->items, &e->capacity, e->count + 1, sizeof *e->items));
-    finding x = {arena_string(&e->arena, var, strlen(var)), arena_string(&e->arena, message, strlen(message)), grade,
-                 grade == WEFT_NOT_PROVED ? WEFT_DIFFERENCE_UNKNOWN : WEFT_DIFFERENCE_NONE};
-    if (!x.var || !x.message) return base_out_of_memory();
+    finding x = {.var = arena_string(&e->arena, var, strlen(var)),
+                 .rank = rank,
+                 .message = arena_string(&e->arena, message, strlen(message)),
+                 .grade = grade,
+                 .difference = grade == WEFT_NOT_PROVED ? WEFT_DIFFERENCE_UNKNOWN : WEFT_DIFFERENCE_NONE};
+    x.shown = rank == OF_NO_RANK ? x.var : arena_format(&e->arena, "rank %lld: %s", (long long)rank, var);
+    if (!x.shown || !x.var || !x.message) return base_out_of_memory();
     e->items[e->count++] = x;
     if (grade > e->grade) e->grade = grade;
     return NULL;
+}
+
+weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message) {
+    return equivalence_add_of_rank(e, OF_NO_RANK, var, grade, message);
 }
 
 weft_grade weft_equivalence_grade(const weft_equivalence *e) {
@@ -63,7 +72,7 @@ const char *weft_equivalence_finding(const weft_equivalence *e, size_t index, we
     if (index >= e->count) return NULL;
     if (out_grade) *out_grade = e->items[index].grade;
     if (out_message) *out_message = e->items[index].message;
-    return e->items[index].var;
+    return e->items[index].shown;
 }
 
 weft_difference weft_equivalence_difference(const weft_equivalence *e, size_t index) {
@@ -73,7 +82,7 @@ weft_difference weft_equivalence_difference(const weft_equivalence *e, size_t in
 static int worst_first(const void *a, const void *b) {
     const finding *x = a, *y = b;
     if (x->grade != y->grade) return x->grade > y->grade ? -1 : 1;
-    return strcmp(x->var, y->var);
+    return strcmp(x->shown, y->shown);
 }
 
 /* --- comparing ---------------------------------------------------------------------------------------------------- */
@@ -83,7 +92,7 @@ typedef struct pair {
     bool is_loose; /* equal but for a factor: another rank has the result, and its program tells */
 } pair;
 
-static weft_status say_difference(prover *v, value before, value after, weft_equivalence *out, const char *var) {
+static weft_status say_difference(prover *v, value before, value after, weft_equivalence *out, const output *of) {
     const terms *t = &v->terms;
     value a, b;
     buffer message;
@@ -95,7 +104,7 @@ static weft_status say_difference(prover *v, value before, value after, weft_equ
     value_print(t, b, &message);
     buffer_append(&message, "", 1);
     weft_status status = buffer_status(&message);
-    if (!status) status = equivalence_add(out, var, WEFT_NOT_PROVED, message.bytes);
+    if (!status) status = equivalence_add_of_rank(out, of->rank, of->var, WEFT_NOT_PROVED, message.bytes);
     if (!status) out->items[out->count - 1].difference = WEFT_DIFFERENCE_SUSPECTED;
     buffer_fini(&message);
     return status;
@@ -119,8 +128,8 @@ static weft_status settle(prover *v, normal_mode mode, pair *pairs, size_t *coun
         if (x.term != y.term || (x.factor != y.factor && !pairs[i].is_loose))
             pairs[kept++] = pairs[i];
         else if (!pairs[i].is_loose)
-            status =
-                equivalence_add(out, pairs[i].after->var, mode == NORMAL_REALS ? WEFT_SAME_REALS : WEFT_SAME_RANGE, "");
+            status = equivalence_add_of_rank(out, pairs[i].after->rank, pairs[i].after->var,
+                                             mode == NORMAL_REALS ? WEFT_SAME_REALS : WEFT_SAME_RANGE, "");
     }
     *count = kept;
     return status;
@@ -132,7 +141,7 @@ static weft_status settle_all(prover *v, pair *pairs, size_t count, weft_equival
     for (size_t i = 0; i < count; i++) {
         const normal *n = &v->normals[NORMAL_RANGE];
         TRY(say_difference(v, normal_of(n, pairs[i].before->term), normal_of(n, pairs[i].after->term), out,
-                           pairs[i].after->var));
+                           pairs[i].after));
     }
     if (out->count) qsort(out->items, out->count, sizeof *out->items, worst_first);
     return NULL;
@@ -157,8 +166,8 @@ static weft_status pair_sent(const outputs *before, const outputs *after, arena 
         if (x->argument == y->argument) continue;
         output *both = ARENA_ARRAY(a, output, 2);
         if (!both) return base_out_of_memory();
-        both[0] = (output){.var = "what is reduced to one rank", .term = x->argument};
-        both[1] = (output){.var = "what is reduced to one rank", .term = y->argument};
+        both[0] = (output){.var = "what is reduced to one rank", .rank = OF_NO_RANK, .term = x->argument};
+        both[1] = (output){.var = "what is reduced to one rank", .rank = OF_NO_RANK, .term = y->argument};
         pairs[(*count)++] = (pair){&both[0], &both[1], true};
     }
     if (i < before->ncollectives || k < after->ncollectives)

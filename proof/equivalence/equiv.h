@@ -6,7 +6,9 @@
 #include "weft/equivalent.h"
 
 typedef struct finding {
-    const char *var; /* in the verdict's memory */
+    const char *shown; /* the var, behind its rank if it has one; strings are in the verdict's memory */
+    const char *var;
+    int64_t rank; /* whose value it is, or OF_NO_RANK */
     const char *message;
     weft_grade grade;
     weft_difference difference;
@@ -23,6 +25,8 @@ struct weft_equivalence {
 
 WEFT_MUST_USE weft_status equivalence_create(weft_context *context, weft_equivalence **out);
 WEFT_MUST_USE weft_status equivalence_add(weft_equivalence *e, const char *var, weft_grade grade, const char *message);
+WEFT_MUST_USE weft_status equivalence_add_of_rank(weft_equivalence *e, int64_t rank, const char *var, weft_grade grade,
+                                                  const char *message);
 
 /* One table of terms, and what the last program that was read leaves behind. */
 typedef struct prover {

@@ -24,7 +24,7 @@ static weft_status add_output(reader *r, char kind, const char *what, const weft
         key = large ? interner_get(&r->t->symbols, large, strlen(large)) : NULL;
     }
     if (!key) return base_out_of_memory();
-    output x = {.key = key, .var = key->bytes + 1};
+    output x = {.key = key, .var = key->bytes + 1, .rank = OF_NO_RANK};
     if (kind == 'f' && !(x.var = arena_string(&r->t->arena, v->name->bytes, v->name->nbytes)))
         return base_out_of_memory();
     TRY(read_var(r, v, &x.term));

@@ -9,7 +9,9 @@ typedef struct output {
     const name *key; /* among t->symbols; what tells it apart in both programs */
     const char *var; /* its name, in the table's memory */
     uint32_t term;
+    int64_t rank; /* whose it is in a list of several ranks' values; else OF_NO_RANK */
 } output;
+enum { OF_NO_RANK = -1 };
 
 /* A collective of block 0, in program order: its first argument's value and its first result. One of several tensors
  * that are gathered or scattered each alone is as many. */

@@ -40,14 +40,6 @@ static weft_status ask(weft_equivalence *e, const weft_witness_question *q, cons
     return NULL;
 }
 
-/* "rank 3: NAME" is NAME of rank 3. */
-static const char *split_rank(const char *var, int64_t *out_rank) {
-    int nread = 0;
-    long long rank = -1;
-    if (sscanf(var, "rank %lld: %n", &rank, &nread) == 1 && nread) *out_rank = rank;
-    return var + nread;
-}
-
 weft_status suspects_ask(weft_equivalence *e, const weft_witness_question *about, const weft_equivalence_options *o) {
     arena memory;
     arena_init(&memory, &e->context->allocator);
@@ -59,7 +51,8 @@ weft_status suspects_ask(weft_equivalence *e, const weft_witness_question *about
     if (!vars || !ranks || !suspects) TRY_DONE(base_out_of_memory());
     for (size_t i = 0; i < e->count; i++) {
         if (!is_suspected(&e->items[i])) continue;
-        vars[q.nvars] = q.before ? split_rank(e->items[i].var, &ranks[q.nvars]) : e->items[i].var;
+        vars[q.nvars] = e->items[i].var;
+        ranks[q.nvars] = e->items[i].rank;
         suspects[q.nvars++] = &e->items[i];
     }
     q.vars = vars;

@@ -5,7 +5,7 @@
 #include "proof/equivalence/equiv.h"
 
 /* Asks the witness about every finding that is suspected, and writes what it answers behind the messages. `about` has
- * the programs. Where they are ranks' before a change a finding's var is "rank 3: NAME". */
+ * the programs. Where they are ranks' before a change each finding is of a rank. */
 WEFT_MUST_USE weft_status suspects_ask(weft_equivalence *found, const weft_witness_question *about,
                                        const weft_equivalence_options *o);
 

@@ -2,8 +2,6 @@
 #include "proof/spmd/suspects.h"
 #include "proof/together/together.h"
 
-#include <stdio.h>
-
 static weft_status read_one(together *g, int side, const weft_program *p, size_t first, size_t end,
                             const weft_equivalence_options *o) {
     reading *r = &g->readings[g->nreadings++];
@@ -38,9 +36,9 @@ typedef struct lists {
     outputs before, after;
 } lists;
 
-static weft_status add_value(lists *l, outputs *to, const char *var, uint32_t id) {
+static weft_status add_value(lists *l, outputs *to, uint32_t rank, const char *var, uint32_t id) {
     TRY(vector_reserve(l->allocator, &to->items, &to->capacity, to->count + 1, sizeof *to->items));
-    to->items[to->count++] = (output){.var = var, .term = id};
+    to->items[to->count++] = (output){.rank = rank, .var = var, .term = id};
     return NULL;
 }
 
@@ -51,18 +49,17 @@ static weft_status compare_rank(together *g, uint32_t rank, lists *l, weft_equiv
     for (size_t i = 0; i < after->count; i++) by_key[after->items[i].key->id] = &after->items[i];
     for (size_t i = 0; i < before->count; i++) {
         const output *x = &before->items[i], *y = by_key[x->key->id];
-        char *var = arena_format(&g->memory, "rank %u: %s", rank, x->var);
         uint32_t expected, found;
-        if (!var) return base_out_of_memory();
         e->nvalues++;
         if (!y) {
-            TRY(equivalence_add(e, var, WEFT_NOT_PROVED, "expected it to leave the program, found it gone"));
+            TRY(equivalence_add_of_rank(e, rank, x->var, WEFT_NOT_PROVED,
+                                        "expected it to leave the program, found it gone"));
             continue;
         }
         TRY(value_find(g, BEFORE, rank, x->term, &expected));
         TRY(value_find(g, AFTER, rank, y->term, &found));
-        TRY(add_value(l, &l->before, var, expected));
-        TRY(add_value(l, &l->after, var, found));
+        TRY(add_value(l, &l->before, rank, x->var, expected));
+        TRY(add_value(l, &l->after, rank, x->var, found));
     }
     return NULL;
 }
