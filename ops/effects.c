@@ -80,10 +80,17 @@ const slot *op_viewed_slot(weft_op *op, const slot *output) {
     return NULL;
 }
 
+static bool leaves_alone(const op_schema *schema, const slot *output) {
+    for (size_t i = 0; i < schema->noutputs; i++)
+        if (name_is(output->name, schema->outputs[i].name)) return schema->outputs[i].untouched;
+    return false;
+}
+
 bool op_shows_own_input(weft_op *op, const use *output) {
-    for (uint32_t k = 0; op_has_effect(op, OP_VIEWS) && k < op_nslots(op, true); k++) {
+    for (uint32_t k = 0; op_has_effect(op, OP_VIEWS | OP_NAMES) && k < op_nslots(op, true); k++) {
         const slot *s = op_slot(op, true, k), *of = op_viewed_slot(op, s);
         ptrdiff_t i = output - slot_args(op, s);
+        if (i >= 0 && i < (ptrdiff_t)s->nargs && leaves_alone(op_schema_of(op), s)) return true;
         if (of && i >= 0 && i < (ptrdiff_t)s->nargs && i < (ptrdiff_t)of->nargs)
             return slot_args(op, of)[i].var_id == output->var_id;
     }

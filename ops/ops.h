@@ -9,6 +9,7 @@
  *                                        before it writes it, or handles equal pointers
  *           "Out&X"                      (outputs) is a view of that input's bytes: the op touches none through
  *                                        this pair
+ *           "BatchSize~"                 (outputs) is only named: the op leaves its bytes alone
  *   attrs   "axis: int = -1, trans_x: bool = false, shape: ints = [], scale: float = 1.0, str_value: string = ''"
  *
  * An op type that is not in the table is legal everywhere except in execution: it reads its inputs and writes its
@@ -35,6 +36,7 @@ enum {
     OP_VIEWS = 1 << 12, /* some outputs are views of inputs ("Out&X"); the table sets it itself */
     OP_ONLY_VIEWS = 1 << 13, /* all are: it touches no bytes, and only names them; the table sets it itself */
     OP_ONE_TYPE = 1 << 14,   /* all inputs are of one element type */
+    OP_NAMES = 1 << 16,      /* some outputs are only named ("BatchSize~"); the table sets it itself */
     OP_METRIC = 1 << 15      /* counts the rows of its inputs into its state; nothing is trained by what it makes */
 };
 
@@ -45,6 +47,7 @@ typedef struct slot_schema {
     slot_arity arity;
     bool only_type;  /* inputs: the kernel looks at types and extents alone, the bytes may be gone */
     bool host_read;  /* inputs: the kernel needs its values on the host before it computes (a rate, an axis, a bound) */
+    bool untouched;  /* outputs: the op names it and leaves its bytes alone */
     int in_place_of; /* outputs: index of the input slot whose memory it may share, or -1 */
     int view_of;     /* outputs: index of the input slot whose bytes it is a view of, argument by argument, or -1 */
 } slot_schema;
@@ -210,9 +213,11 @@ weft_var *op_out(const weft_op *op);
  * first parameter that it writes, or NULL. */
 const slot *op_param_slot(const weft_op *op);
 weft_var *op_updated_param(const weft_op *op);
-/* The input slot whose bytes the arguments of an output slot show ("Out&X"), or NULL: the op writes none through them. */
+/* The input slot whose bytes the arguments of an output slot show ("Out&X"), or NULL: the op writes none through them.
+ */
 const slot *op_viewed_slot(weft_op *op, const slot *output);
-/* Whether that of an output argument is the argument itself: hierarchical_sigmoid names W again. */
+/* Whether an output argument is only named: it is what the op shows of it ("W_Out&W"), or the op leaves it alone
+ * ("BatchSize~"). */
 bool op_shows_own_input(weft_op *op, const use *output);
 
 #endif

@@ -1,6 +1,6 @@
 /* schema.c: the small language of ops.def's slot and attr columns (ops.h describes it).
  *
- *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "!" | "^" ] [ ( "=" | "&" ) name ]
+ *   slots   slot { "," slot }        slot = name [ "?" | "*" ] [ "!" | "^" | "~" ] [ ( "=" | "&" ) name ]
  *   attrs   attr { "," attr }        attr = name ":" type "=" value
  *   value   number | true | false | 'text' | "[" [ value { "," value } ] "]"
  *
@@ -83,6 +83,7 @@ static weft_status read_slot(reader *r, const slot_schema *inputs, size_t ninput
     out->arity = accept(r, '?') ? SLOT_OPTIONAL : accept(r, '*') ? SLOT_LIST : SLOT_ONE;
     out->only_type = accept(r, '!');
     out->host_read = !out->only_type && accept(r, '^');
+    out->untouched = !out->only_type && !out->host_read && accept(r, '~');
     out->in_place_of = out->view_of = -1;
     int *relation = accept(r, '=') ? &out->in_place_of : accept(r, '&') ? &out->view_of : NULL;
     if (!relation) return NULL;
@@ -247,6 +248,7 @@ weft_status schema_parse(arena *a, const op_row *row, op_schema *out) {
     TRY(parse_slots(a, row, row->outputs, out->inputs, out->ninputs, &out->outputs, &out->noutputs));
     size_t nviews = 0;
     for (size_t i = 0; i < out->noutputs; i++) nviews += out->outputs[i].view_of >= 0;
+    for (size_t i = 0; i < out->noutputs; i++) out->effects |= out->outputs[i].untouched ? OP_NAMES : 0u;
     if (nviews) out->effects |= OP_VIEWS | (nviews == out->noutputs ? OP_ONLY_VIEWS : 0u);
     return parse_attrs(a, row, out);
 }

@@ -19,6 +19,7 @@ typedef struct dp_gradient {
     weft_op *last_writer;   /* of the backward ops; the reduce goes right after it */
     bool mean;              /* the ranks' values are averaged; else summed */
     bool is_gathered;       /* the op that makes it has what all ranks give: it needs no reduce */
+    bool counts;            /* rows, whatever the loss is: it is summed */
     bool is_found;          /* by the data flow: nobody names it */
 } dp_gradient;
 

@@ -226,6 +226,18 @@ static bool is_needed(dp_flow *f, uint32_t id) {
     return true;
 }
 
+/* Ranks' counts add up to the whole's, unless the op makes something else of them. */
+static weft_status check_counts(const dp_flow *f, const weft_op *op, const weft_var *v) {
+    char place[160];
+    const dp_plan *plan = f->plan;
+    if (f->held[v->id].hold != DP_OWN || plan->joined_after[v->id] != op) return NULL;
+    for (size_t i = 0; i < plan->ngradients; i++)
+        if (plan->gradients[i].grad == v && plan->gradients[i].counts)
+            return weft_pass_refuse(plan->pass, "%s makes %s of a rank's rows, and no sum over ranks gives the whole's",
+                                    op_place(op, place, sizeof place), v->name->bytes);
+    return NULL;
+}
+
 void dp_flow_join(dp_flow *f, const weft_op *op, uint32_t id) {
     if (f->plan->joined_after[id] != op) return;
     if (!is_needed(f, id)) {
@@ -249,10 +261,13 @@ weft_status dp_flow_op(dp_flow *f, weft_op *op) {
         if (!same) TRY(follow_losses(f, op, made));
     }
     FOR_EACH_ARG(op, true, u) {
-        f->held[u->var_id] = *made++;
+        dp_value held = *made++;
+        if (op_shows_own_input(op, u)) continue;
+        f->held[u->var_id] = held;
         if (f->plan->whole.values[u->var_id] && f->plan->part.values[u->var_id])
             f->held[u->var_id] = (dp_value){.hold = f->plan->differs[u->var_id] ? DP_EXTENT : DP_SAME};
         f->writer[u->var_id] = op;
+        TRY(check_counts(f, op, use_var(op->program, u)));
         dp_flow_join(f, op, u->var_id);
     }
     return NULL;

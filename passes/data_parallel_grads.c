@@ -1,6 +1,7 @@
 /* data_parallel_grads.c: the list of gradients that are reduced, and those of them that the program names.
  * append_backward writes (parameter, gradient) pairs in the op_role_var of the op that completes a gradient; under AMP
  * the pair names the parameter's cast copy. Files that follow the data flow add to the list what nobody names. */
+#include "ops/axes.h"
 #include "passes/data_parallel.h"
 
 /* --- the list ----------------------------------------------------------------------------------------------------- */
@@ -52,6 +53,38 @@ static weft_status check_optimizer_follows(const dp_plan *plan, const dp_gradien
     return NULL;
 }
 
+static bool is_gradient(const name *slot_name) {
+    return slot_name->nbytes > 5 && memcmp(slot_name->bytes + slot_name->nbytes - 5, "@GRAD", 5) == 0;
+}
+
+/* Whether what an op writes to an output slot is the same whatever the loss is: it reads no gradient there. */
+static bool counts_in_slot(weft_op *op, const slot *out) {
+    bool reads_gradients = false;
+    for (uint32_t k = 0; k < op_nslots(op, false); k++) {
+        const slot *in = op_slot(op, false, k);
+        if (!is_gradient(in->name)) continue;
+        if (axes_reads(op_schema_of(op), out->name->bytes, in->name->bytes)) return false;
+        reads_gradients = true;
+    }
+    return reads_gradients;
+}
+
+/* Whether a gradient counts rows, as what data_norm adds to its sums does: that of the batch is the ranks' sum, however
+ * their losses combine. A sum of such counts too. */
+static bool counts_rows(const dp_plan *plan, weft_op *writer, const weft_var *grad, int depth) {
+    if (!writer || !op_schema_of(writer) || depth > 8) return false;
+    for (uint32_t k = 0; !op_is(writer, "sum") && k < op_nslots(writer, true); k++) {
+        const slot *out = op_slot(writer, true, k);
+        for (uint32_t i = 0; i < out->nargs; i++)
+            if (slot_var(writer, out, i) == grad) return is_gradient(out->name) && counts_in_slot(writer, out);
+    }
+    FOR_EACH_ARG(writer, false, u) {
+        const weft_var *addend = use_var(writer->program, u);
+        if (addend == grad || !counts_rows(plan, last_backward_writer(plan, addend), addend, depth + 1)) return false;
+    }
+    return op_is(writer, "sum");
+}
+
 static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text grad, bool *seen) {
     char place[160];
     dp_gradient g = {.param = op_find_var(op, param), .grad = op_find_var(op, grad), .mean = plan->combine == DP_MEAN};
@@ -70,6 +103,8 @@ static weft_status add_gradient(dp_plan *plan, weft_op *op, text param, text gra
         return weft_pass_refuse(plan->pass, "%s: op_role_var names the gradient %s, which no backward op writes",
                                 op_place(op, place, sizeof place), g.grad->name->bytes);
     TRY(check_optimizer_follows(plan, &g));
+    g.counts = counts_rows(plan, g.last_writer, g.grad, 0);
+    g.mean = g.mean && !g.counts;
     plan->nnamed++;
     return dp_add_gradient(plan, g);
 }
@@ -118,6 +153,8 @@ static weft_status add_sidecar_gradients(dp_plan *plan) {
         g.last_writer = last_backward_writer(plan, g.grad);
         if (!g.last_writer) continue; /* whoever wrote the sidecar meant another program: the data flow tells */
         TRY(check_optimizer_follows(plan, &g));
+        g.counts = counts_rows(plan, g.last_writer, g.grad, 0);
+        g.mean = g.mean && !g.counts;
         TRY(dp_add_gradient(plan, g));
         plan->nsidecar++;
         mark_covered(g.param, plan->covered);

@@ -172,3 +172,41 @@ def case_metrics_count_all_rows(folder):
         same(metric(slide_steps), folder, says='counts the rows of all ranks')
         same(metric(slide_steps, 3003001), folder, ranks=4, loss='area', says='counts the rows of all ranks')
     same(metric(0), folder, options='reduce: tokens', says='counts the rows of all ranks')
+
+
+# --- what counts rows, whatever the loss is --------------------------------------------------------------------------
+
+def normed(slot_dim=-1):
+    """A regression of columns that are normalised by sums over all data so far, which their gradients add to."""
+    r, p = np.random.default_rng(5), regression()
+    p.ops.clear()
+    sums = {'BatchSize': np.full(4, 6), 'BatchSum': r.normal(size=4), 'BatchSquareSum': np.full(4, 9)}
+    for name, value in sums.items():
+        p.param(name, np.float32(value))
+    p.op('data_norm', {'X': 'x', **{n: n for n in sums}}, {'Y': ('normed', [-1, 4]), 'Means': ('means', [4]), 'Scales': ('scales', [4])},
+         slot_dim=slot_dim)
+    p.squares(-1, 4, x='normed')
+    p.mean('s', [-1, 3])
+    p.mean_grad('s', [-1, 3])
+    p.squares_grad(-1, 4, x='normed')
+    p.op('matmul_v2_grad', {'X': 'normed', 'Y': 'w', 'Out@GRAD': 'h@GRAD'}, {'X@GRAD': ('normed@GRAD', [-1, 4])}, BACKWARD)
+    p.op('data_norm_grad', {'X': 'x', 'Means': 'means', 'Scales': 'scales', 'Y@GRAD': 'normed@GRAD'},
+         {**{n + '@GRAD': (n + '@GRAD', [4]) for n in sums}, **{n: n for n in sums}}, BACKWARD, slot_dim=slot_dim,
+         op_role_var='[' + ', '.join(f'{n}, {n}@GRAD' for n in sums) + ']')
+    for name in ('w', *sums):
+        p.sgd(name)
+    return p
+
+
+def case_sums_over_all_data_are_added_up(folder):
+    """Their gradients are summed where others are averaged; on three ranks, and where they are added up, too."""
+    same(normed(), folder)
+    p = normed()
+    for n in p.feeds:
+        p.feeds[n] = [np.concatenate([v, v[:1] + 1]) for v in p.feeds[n]]
+    same(p, folder, ranks=3)
+    same(p, folder, ranks=3, options='reduce: tokens')
+
+
+def case_means_over_shown_slots_are_refused(folder):
+    refused(normed(slot_dim=2), folder, 'no sum over ranks gives the whole')

@@ -88,6 +88,8 @@ weft_reduce cert_reduce_of(const weft_op *op);
 bool cert_is_linear(const weft_op *op, const name *slot_name);
 /* Draws random numbers, or acts on the host: such ops keep their order. */
 bool cert_keeps_order(const weft_op *op);
+/* An output that the op names and leaves as it is. */
+bool cert_leaves_alone(const weft_op *op, const weft_var *output);
 /* Slot X or x or self; Out or out. NULL: none. */
 const slot *cert_x(const weft_op *op);
 const slot *cert_out(const weft_op *op);

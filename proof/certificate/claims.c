@@ -77,6 +77,16 @@ static weft_status prepare_feed(cert_checker *c, const cert_claim *claim) {
     return NULL;
 }
 
+/* What data_norm adds to its sums: counts of a rank's rows, however losses combine. */
+static bool counts_rows(const weft_op *op, const char *var) {
+    static const char *const slots[] = {"BatchSize@GRAD", "BatchSum@GRAD", "BatchSquareSum@GRAD"};
+    for (size_t i = 0; op_is(op, "data_norm_grad") && i < sizeof slots / sizeof *slots; i++) {
+        const weft_var *out = weft_op_output(op, slots[i], 0);
+        if (out && strcmp(out->name->bytes, var) == 0) return weft_op_attr_int(op, "slot_dim", -1) < 1;
+    }
+    return false;
+}
+
 static weft_status prepare_reduce(cert_checker *c, const cert_claim *claim) {
     const weft_var *v = var_before(c, claim->var);
     if (!c->ranks) return bad_claim(c, claim, "values of ranks are joined, but no claim says which ranks there are");
@@ -84,7 +94,7 @@ static weft_status prepare_reduce(cert_checker *c, const cert_claim *claim) {
         !is_join_type(type_of(c, claim->op)) || c->inserted_by[claim->op] != claim->pass)
         return cert_refuse(c, "the reduce of \"%s\" is not one that pass %s inserted", claim->var,
                            c->doc.passes[claim->pass].name);
-    bool mean = strcmp(c->ranks->text, "mean") == 0;
+    bool mean = strcmp(c->ranks->text, "mean") == 0 && !counts_rows(c->old_ops[claim->other], claim->var);
     double factor = mean ? 1.0 / (double)c->ranks->count : 1.0;
     if (cert_snap(claim->factor) != cert_snap(factor))
         return cert_refuse(c, "the ranks' \"%s\" are claimed to be joined times %g: expected %g", claim->var,
@@ -127,13 +137,15 @@ static weft_status prepare_fill(cert_checker *c, const cert_claim *claim) {
     const weft_attr *is = at != CERT_NONE ? shape_of_fill(c->new_ops[at]) : NULL;
     const weft_var *out = was ? weft_op_output(c->old_ops[claim->op], "Out", 0) : NULL;
     int64_t rows;
-    bool fits = is && out && strcmp(out->name->bytes, claim->var) == 0 && was->type == is->type && was->count == is->count &&
-                (weft_op_role(c->old_ops[claim->op]) & WEFT_ROLE_BACKWARD) == 0;
+    bool fits = is && out && strcmp(out->name->bytes, claim->var) == 0 && was->type == is->type &&
+                was->count == is->count && (weft_op_role(c->old_ops[claim->op]) & WEFT_ROLE_BACKWARD) == 0;
     size_t d = 0;
     while (fits && d < was->count && was->u.ints[d] == is->u.ints[d]) d++;
-    fits = fits && d < was->count && !__builtin_mul_overflow(is->u.ints[d], c->ranks->count, &rows) && rows == was->u.ints[d];
+    fits = fits && d < was->count && !__builtin_mul_overflow(is->u.ints[d], c->ranks->count, &rows) &&
+           rows == was->u.ints[d];
     for (size_t i = d + 1; fits && i < was->count; i++) fits = was->u.ints[i] == is->u.ints[i];
-    if (!fits) return cert_refuse(c, "\"%s\" is claimed to be filled in for a rank's rows, which it is not", claim->var);
+    if (!fits)
+        return cert_refuse(c, "\"%s\" is claimed to be filled in for a rank's rows, which it is not", claim->var);
     c->of_rows[claim->op] = (uint8_t)(1 + (d > 0));
     return NULL;
 }

@@ -221,6 +221,16 @@ bool cert_keeps_order(const weft_op *op) {
     return false;
 }
 
+bool cert_leaves_alone(const weft_op *op, const weft_var *output) {
+    static const char *const rows[][2] = {{"data_norm_grad", "BatchSize"},
+                                          {"data_norm_grad", "BatchSum"},
+                                          {"data_norm_grad", "BatchSquareSum"},
+                                          {"hierarchical_sigmoid", "W_Out"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (op_is(op, rows[i][0]) && weft_op_output(op, rows[i][1], 0) == output) return true;
+    return false;
+}
+
 /* --- buckets ------------------------------------------------------------------------------------------------------ */
 
 /* Elements of the next member, as the attrs say it or else the var; -1: not known. */

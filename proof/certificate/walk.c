@@ -122,7 +122,11 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     for (size_t i = 0; i < nested.count; i++) TRY(cert_new_base(c, k, nested.items[i].var->name->bytes, &base));
     TRY(bind_outputs(w, op, rule, k));
     base = c->first_base[k];
-    FOR_EACH_ARG(op, true, u) TRY(write_output(w, use_var(op->program, u), base++, 1, k, rule == CERT_VIEW));
+    FOR_EACH_ARG(op, true, u) {
+        weft_var *v = use_var(op->program, u);
+        if (!cert_leaves_alone(op, v)) TRY(write_output(w, v, base, 1, k, rule == CERT_VIEW));
+        base++;
+    }
     for (size_t i = 0; i < nested.count; i++, base++)
         if (nested.items[i].is_output) TRY(write_output(w, nested.items[i].var, base, 1, k, false));
     return pending_outputs(w, op);
@@ -304,6 +308,7 @@ static weft_status write_matched(comparison *m, const nested_uses *nested, cert_
         for (size_t j = 0; j < s->nargs && there; j++, base++) {
             weft_var *v = slot_var(m->op, there, j);
             bool number = cert_is_float(v->dtype);
+            if (cert_leaves_alone(m->op, v)) continue;
             c->bases[base].varies = m->varies;
             TRY(check_type(m, slot_var(old, s, j), v));
             TRY(check_update(m, v));

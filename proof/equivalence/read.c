@@ -254,7 +254,7 @@ static weft_status write_results(reader *r, weft_op *op, const uint32_t *results
         const slot *s = op_slot(op, true, i);
         for (size_t k = 0; k < s->nargs; k++, at++) {
             const weft_var *v = slot_var(op, s, k), *base = view_base(op, s, k);
-            if (base) continue;
+            if (base || op_shows_own_input(op, &slot_args(op, s)[k])) continue;
             if (results[at] != TERM_NONE) TRY(write_var(r, v, results[at]));
         }
     }
