@@ -136,9 +136,11 @@ static void close_sources(session *s) {
     s->state = (run_state){.step = step, .seed = seed};
 }
 
-static weft_status check_replicas(const cli_session *in) {
+static weft_status check_replicas(cli_session *in) {
     const weft_program *const *programs = (const weft_program *const *)in->programs;
-    weft_status drift = weft_verify_replicas(programs, in->args->npositional, in->nranks);
+    weft_status drift = cli_session_load_all_programs(in);
+    if (!drift) drift = weft_verify_replicas(programs, in->args->npositional, in->nranks);
+    cli_session_drop_others(in);
     if (weft_status_code(drift) != WEFT_INVALID_PROGRAM) return drift;
     weft_status status = weft_status_create(WEFT_INVALID_PROGRAM, weft_status_place(drift),
                                             "%s; --unsafe runs it all the same", weft_status_message(drift));
@@ -146,12 +148,21 @@ static weft_status check_replicas(const cli_session *in) {
     return status;
 }
 
+/* Of several processes one looks at the programs of all ranks: the launcher, so that it is said before any is started;
+ * with another launcher the one that speaks. */
+static weft_status check_programs(session *s) {
+    weft_status status = NULL;
+    for (size_t i = 0; !status && i < s->args->npositional; i++)
+        if (s->in.programs[i]) status = weft_program_check_types(s->in.programs[i]);
+    bool by_others = s->processes && (!s->speaks || weft_processes_watched(s->processes));
+    return status || by_others || cli_given(s->args, "--unsafe") ? status : check_replicas(&s->in);
+}
+
 static weft_status open_session(session *s, const numbers *n) {
     const cli_args *args = s->args;
     const char *params = cli_value(args, "--params");
-    weft_status status = NULL;
-    for (size_t i = 0; !status && i < args->npositional; i++) status = weft_program_check_types(s->in.programs[i]);
-    if (!status && !cli_given(args, "--unsafe")) status = check_replicas(&s->in);
+    weft_status status = cli_session_load_programs(&s->in);
+    if (!status) status = check_programs(s);
     if (!status) status = cli_session_make_orders(&s->in);
     if (!status && params) status = cli_session_load_params(&s->in, params, &s->params);
     if (!status) status = run_state_load(&s->state, &s->in);
@@ -414,12 +425,15 @@ int run_command(cli_args *args) {
     bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
                      run_read_rings(args, &s.rings) && replan_read(args, &s.replan) &&
                      run_read_collectives(args, &s.collectives);
-    weft_status status = is_usable ? cli_session_load_programs(&s.in) : NULL;
+    /* Which ranks are here is known when the others are; with several programs so is how many there are. */
+    bool waits = weft_processes_launched() && args->npositional > 1;
+    weft_status status = is_usable && !waits ? cli_session_load_programs(&s.in) : NULL;
+    bool launches = !status && is_usable && launch_wanted(args, s.in.nranks, &nprocesses);
+    if (launches) status = check_programs(&s);
     if (status) {
         session_fini(&s);
         return cli_fail(args, status);
     }
-    bool launches = is_usable && launch_wanted(args, s.in.nranks, &nprocesses);
     if (!is_usable || launches || nprocesses < 0) {
         session_fini(&s);
         return launches ? launch(args, nprocesses) : EXIT_USAGE;

@@ -30,7 +30,7 @@ typedef struct run_state {
 } run_state;
 
 /* Reads --startup and --load, and from the latter the step and the seed, if it has them. */
-WEFT_MUST_USE weft_status run_state_load(run_state *s, const cli_session *in);
+WEFT_MUST_USE weft_status run_state_load(run_state *s, cli_session *in);
 void run_state_fini(run_state *s);
 /* Puts the step and the seed into what will be saved. */
 WEFT_MUST_USE weft_status run_state_mark(const run_state *s, weft_tensors *set);

@@ -38,7 +38,7 @@ static weft_status save_set(const weft_trainer *trainer, const char *path, int r
     weft_status status;
     if (cli_ends_with(path, ".pdiparams")) {
         status = rank < 0 ? weft_trainer_state(trainer, &set) : weft_trainer_rank_state(trainer, rank, &set);
-        if (!status) status = check_recorded(set, program, path);
+        if (!status && writes) status = check_recorded(set, program, path);
     } else {
         status = rank < 0 ? weft_trainer_result(trainer, &set) : weft_trainer_rank_result(trainer, rank, &set);
         if (!status) status = run_state_mark(end, set);

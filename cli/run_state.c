@@ -15,23 +15,25 @@ static size_t count_files(const char *path, int nranks) {
     return has_rank(path) ? (size_t)nranks : 1;
 }
 
-static weft_status load_startups(run_state *s, const cli_args *args, const char *path, int nranks) {
-    size_t nfiles = count_files(path, nranks);
+/* Of a program per rank those of the ranks that are here. */
+static weft_status load_startups(run_state *s, const cli_session *in, const char *path) {
+    size_t nfiles = count_files(path, in->nranks);
     s->startups = calloc(nfiles, sizeof *s->startups);
     if (!s->startups) return cli_no_memory();
     s->nstartups = nfiles;
     weft_status status = NULL;
     for (size_t i = 0; !status && i < nfiles; i++) {
+        if (has_rank(path) && !cli_session_has_rank(in, i)) continue;
         char *file = rank_path(path, (int)i);
         if (!file) return cli_no_memory();
-        status = weft_program_load(args->context, file, NULL, &s->startups[i]);
+        status = weft_program_load(in->args->context, file, NULL, &s->startups[i]);
         free(file);
     }
     return status;
 }
 
 /* Of a file per rank those of the ranks that are here. */
-static weft_status load_tensors(run_state *s, const cli_session *in, const char *path) {
+static weft_status load_tensors(run_state *s, cli_session *in, const char *path) {
     size_t nfiles = count_files(path, in->nranks);
     s->tensors = calloc(nfiles, sizeof *s->tensors);
     if (!s->tensors) return cli_no_memory();
@@ -61,10 +63,10 @@ static weft_status read_mark(const weft_tensors *set, const char *path, const ch
     return NULL;
 }
 
-weft_status run_state_load(run_state *s, const cli_session *in) {
+weft_status run_state_load(run_state *s, cli_session *in) {
     const cli_args *args = in->args;
     const char *startup = cli_value(args, "--startup"), *load = cli_value(args, "--load");
-    weft_status status = startup ? load_startups(s, args, startup, in->nranks) : NULL;
+    weft_status status = startup ? load_startups(s, in, startup) : NULL;
     if (status || !load) return status;
     status = load_tensors(s, in, load);
     const weft_tensors *any = s->tensors ? s->tensors[has_rank(load) ? in->first_rank : 0] : NULL;

@@ -145,15 +145,40 @@ static weft_status find_ranks(cli_session *s) {
                               (long long)said, s->nranks);
 }
 
-weft_status cli_session_load_programs(cli_session *s) {
-    const cli_args *args = s->args;
-    if (s->programs) return NULL;
-    s->programs = calloc(args->npositional, sizeof *s->programs);
-    if (!s->programs) return cli_no_memory();
+/* One program is every rank's. */
+static bool is_needed(const cli_session *s, size_t program) {
+    return s->args->npositional == 1 || cli_session_has_rank(s, program);
+}
+
+static weft_status load_program(cli_session *s, size_t i) {
+    if (s->programs[i]) return NULL;
+    return weft_program_load(s->args->context, s->args->positional[i], NULL, &s->programs[i]);
+}
+
+static weft_status load_programs(cli_session *s, bool all) {
     weft_status status = NULL;
-    for (size_t i = 0; !status && i < args->npositional; i++)
-        status = weft_program_load(args->context, args->positional[i], NULL, &s->programs[i]);
+    if (!s->programs) s->programs = calloc(s->args->npositional, sizeof *s->programs);
+    if (!s->programs) return cli_no_memory();
+    for (size_t i = 0; !status && i < s->args->npositional; i++)
+        if (all || is_needed(s, i)) status = load_program(s, i);
+    return status;
+}
+
+weft_status cli_session_load_programs(cli_session *s) {
+    weft_status status = load_programs(s, false);
     return status ? status : find_ranks(s);
+}
+
+weft_status cli_session_load_all_programs(cli_session *s) {
+    return load_programs(s, true);
+}
+
+void cli_session_drop_others(cli_session *s) {
+    for (size_t i = 0; i < s->args->npositional; i++) {
+        if (is_needed(s, i)) continue;
+        weft_program_destroy(s->programs[i]);
+        s->programs[i] = NULL;
+    }
 }
 
 weft_status cli_session_make_orders(cli_session *s) {
@@ -162,7 +187,7 @@ weft_status cli_session_make_orders(cli_session *s) {
     if (!s->orders) return cli_no_memory();
     weft_status status = NULL;
     for (size_t i = 0; !status && i < s->args->npositional; i++)
-        status = weft_plan_order_create(s->programs[i], &s->reading.options, &s->orders[i]);
+        if (s->programs[i]) status = weft_plan_order_create(s->programs[i], &s->reading.options, &s->orders[i]);
     return status;
 }
 
@@ -174,18 +199,25 @@ bool cli_session_has_rank(const cli_session *s, size_t rank) {
     return !s->nlocal || (rank >= (size_t)s->first_rank && rank < (size_t)(s->first_rank + s->nlocal));
 }
 
-weft_status cli_session_load_params(const cli_session *s, const char *path, weft_tensors **out_params) {
+/* A file without names has those of the first program. */
+weft_status cli_session_load_params(cli_session *s, const char *path, weft_tensors **out_params) {
+    weft_status status = cli_ends_with(path, ".pdiparams") ? load_program(s, 0) : NULL;
+    if (status) return status;
     if (!s->nlocal) return weft_tensors_load(s->args->context, path, s->programs[0], out_params);
     return weft_params_load(s->args->context, path, (const weft_program *const *)s->programs, s->args->npositional,
                             s->first_rank, s->nlocal, out_params);
 }
 
-/* What the ranks here are fed of the global batch. */
-static weft_status load_part(const cli_session *s, const char *path, weft_tensors **out) {
+/* What the ranks here are fed of the global batch. What no program here has, another rank's may have. */
+static weft_status load_part(cli_session *s, const char *path, weft_tensors **out) {
     weft_feeds_options o = {WEFT_FEEDS_OPTIONS_INIT,           .programs = (const weft_program *const *)s->programs,
                             .nprograms = s->args->npositional, .nranks = s->nranks,
                             .first_step = s->first_step,       .nsteps = s->nsteps};
-    return weft_feeds_load(s->args->context, path, &o, s->first_rank, s->nlocal, out);
+    weft_status status = weft_feeds_load(s->args->context, path, &o, s->first_rank, s->nlocal, out);
+    if (weft_status_code(status) != WEFT_NOT_FOUND || s->args->npositional == 1) return status;
+    weft_status_free(status);
+    status = cli_session_load_all_programs(s);
+    return status ? status : weft_feeds_load(s->args->context, path, &o, s->first_rank, s->nlocal, out);
 }
 
 weft_status cli_session_load_feeds(cli_session *s) {

@@ -79,6 +79,10 @@ int weft_processes_count(const weft_processes *p) {
     return p->process.count;
 }
 
+bool weft_processes_watched(const weft_processes *p) {
+    return p->flight != NULL;
+}
+
 void weft_processes_set_collectives(weft_processes *p, weft_collectives how) {
     p->by_library = how == WEFT_COLLECTIVES_LIBRARY;
 }

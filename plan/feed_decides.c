@@ -7,8 +7,7 @@ static bool is_integer(const weft_var *v) {
 }
 
 static bool has_loops(const weft_program *p) {
-    for (size_t i = 0; i < p->nblocks; i++)
-        FOR_EACH_OP(op, p->blocks[i]) if (op_is(op, "while")) return true;
+    for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) if (op_is(op, "while")) return true;
     return false;
 }
 
@@ -26,10 +25,17 @@ static bool mark_inputs(weft_op *op, bool *needed) {
     return is_new;
 }
 
+/* That a set is for; of the global batch the first that is here. */
+static const weft_program *program_of(const weft_feeds *f, size_t set) {
+    const weft_program *p = feeds_program(f, (int)set);
+    for (size_t i = 0; !p && f->nsets == 1 && i < f->options.nprograms; i++) p = f->options.programs[i];
+    return p;
+}
+
 weft_status feeds_mark_deciding(weft_feeds *f) {
     for (size_t k = 0; k < f->nsets; k++) {
-        const weft_program *p = feeds_program(f, (int)k);
-        if (!has_loops(p)) continue;
+        const weft_program *p = program_of(f, k);
+        if (!p || !has_loops(p)) continue;
         bool *needed = ARENA_ARRAY(&f->arena, bool, p->nall_vars + 1), again = true;
         if (!needed) return base_out_of_memory();
         while (again) {

@@ -125,7 +125,7 @@ weft_status weft_params_load(weft_context *context, const char *path, const weft
     arena scratch;
     needs n;
     arena_init(&scratch, &context->allocator);
-    weft_status status = weft_tensors_describe(context, path, programs[0], &set);
+    weft_status status = weft_tensors_describe(context, path, programs[0] ? programs[0] : programs[first_rank], &set);
     if (!status) status = needs_init(&n, &scratch, set);
     for (int r = first_rank; !status && r < first_rank + nlocal; r++)
         for (size_t i = 0; !status && i < weft_tensors_count(set); i++)

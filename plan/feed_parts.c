@@ -9,14 +9,23 @@ const weft_tensor *feed_at(const feed_value *f, size_t step) {
     return step < f->nsteps && f->steps[step] ? f->steps[step] : f->always;
 }
 
+/* As the first program has it that does. */
+static bool is_persistable(const weft_feeds *feeds, const char *n) {
+    for (size_t i = 0; i < feeds->options.nprograms; i++) {
+        const weft_var *v = feeds_find_var(feeds->options.programs[i], n);
+        if (v) return v->persistable;
+    }
+    return false;
+}
+
 void feeds_set_batch(weft_feeds *feeds, size_t step) {
     for (size_t k = 0; k < feeds->nsets; k++) {
         feed_set *set = &feeds->sets[k];
         set->batch = 0;
         for (size_t i = 0; i < set->count; i++) {
             const weft_tensor *fed = feed_at(&set->items[i], step);
-            const weft_var *v = feeds_find_var(feeds_program(feeds, 0), set->items[i].name);
-            if (fed->ndim && !(v && v->persistable) && fed->dims[0] > set->batch) set->batch = fed->dims[0];
+            if (fed->ndim && fed->dims[0] > set->batch && !is_persistable(feeds, set->items[i].name))
+                set->batch = fed->dims[0];
         }
     }
 }

@@ -27,8 +27,7 @@ static uint32_t hash_step(const weft_feeds *f, size_t step) {
 static bool fed_alike(const weft_feeds *f, size_t step, size_t other) {
     for (size_t k = 0; k < f->nsets; k++) {
         for (size_t i = 0; i < f->sets[k].count; i++) {
-            const weft_tensor *a = feed_at(&f->sets[k].items[i], step),
-                              *b = feed_at(&f->sets[k].items[i], other);
+            const weft_tensor *a = feed_at(&f->sets[k].items[i], step), *b = feed_at(&f->sets[k].items[i], other);
             if (a->dtype != b->dtype || a->ndim != b->ndim || memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) != 0)
                 return false;
             if (f->sets[k].items[i].decides && memcmp(a->data, b->data, a->nbytes) != 0) return false;
@@ -43,7 +42,8 @@ static weft_status add_shape(weft_feeds *f, size_t step) {
     s->types = ARENA_ARRAY(&f->arena, weft_feed_types, f->options.nranks);
     if (!s->types) return base_out_of_memory();
     feeds_set_batch(f, step);
-    for (int r = 0; r < f->options.nranks; r++) TRY(feeds_types(f, r, step, &s->types[r]));
+    for (int r = 0; r < f->options.nranks; r++)
+        if (feeds_program(f, r)) TRY(feeds_types(f, r, step, &s->types[r]));
     return NULL;
 }
 
@@ -77,7 +77,8 @@ weft_status feeds_find_shapes(weft_feeds *f) {
         f->shapes = ARENA_NEW(&f->arena, feed_shape);
         return f->shapes ? add_shape(f, f->options.first_step) : base_out_of_memory();
     }
-    if (f->options.nsteps > UINT32_MAX / 2) return weft_status_create(WEFT_LIMIT, NULL, "%zu steps are too many", f->options.nsteps);
+    if (f->options.nsteps > UINT32_MAX / 2)
+        return weft_status_create(WEFT_LIMIT, NULL, "%zu steps are too many", f->options.nsteps);
     arena scratch;
     arena_init(&scratch, &f->context->allocator);
     f->shapes = ARENA_ARRAY(&f->arena, feed_shape, f->options.nsteps);

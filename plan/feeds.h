@@ -41,11 +41,12 @@ struct weft_feeds {
     uint32_t *shape_of; /* by step from first_step; NULL: all have the first */
 };
 
+/* NULL: another process has it. */
 static inline const weft_program *feeds_program(const weft_feeds *f, int rank) {
     return f->options.programs[f->options.nprograms == 1 ? 0 : rank];
 }
 static inline weft_var *feeds_find_var(const weft_program *p, const char *n) {
-    return weft_block_find_var(p->blocks[0], n);
+    return p ? weft_block_find_var(p->blocks[0], n) : NULL;
 }
 static inline const feed_set *feeds_of(const weft_feeds *f, int rank) {
     return &f->sets[f->nsets == 1 ? 0 : rank];

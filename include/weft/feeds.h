@@ -18,7 +18,7 @@ typedef struct weft_feeds weft_feeds;
 /* Programs and tensors are borrowed while the feeds live. */
 typedef struct weft_feeds_options {
     size_t struct_nbytes;                /* weft/status.h: begin with WEFT_FEEDS_OPTIONS_INIT */
-    const weft_program *const *programs; /* one for all ranks, or one each */
+    const weft_program *const *programs; /* one for all ranks, or one each; NULL: of a rank of another process */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
     /* Keys "STEP/NAME", or "NAME" for the same value every step; NAME is any var of block 0. One set holds the global

@@ -24,6 +24,8 @@ bool weft_processes_launched(void);
 WEFT_MUST_USE weft_status weft_processes_join(weft_context *context, weft_processes **out_processes);
 int weft_processes_index(const weft_processes *processes); /* of this one; 0 speaks for all */
 int weft_processes_count(const weft_processes *processes);
+/* Whether a launcher that has made weft_flights, on this machine, has started this process. */
+bool weft_processes_watched(const weft_processes *processes);
 
 /* Who adds up between processes. Before weft_processes_host; the same in all processes. ORDERED, the default: Weft, in
  * the order of a ring's ranks, so that results have the bits of thread ranks. LIBRARY: MPI's own all_reduce, reduce and

@@ -23,8 +23,8 @@ extern "C" {
 typedef struct weft_trainer weft_trainer;
 
 typedef struct weft_trainer_options {
-    size_t struct_nbytes; /* weft/status.h: begin with WEFT_TRAINER_OPTIONS_INIT */
-    const weft_program *const *programs; /* one for all ranks, or one each */
+    size_t struct_nbytes;                /* weft/status.h: begin with WEFT_TRAINER_OPTIONS_INIT */
+    const weft_program *const *programs; /* one for all ranks, or one each; NULL: of a rank of another process */
     size_t nprograms;
     int nranks; /* 0: as many as programs */
 

@@ -127,6 +127,59 @@ says 1 'no parameters were given' 'a failure of all processes ends them' \
 says 2 'hosts: expected --launch' '--hosts alone is a usage error' "$weft" run "$@" --hosts a:1
 says 2 'processes: expected a whole number from 1 to 2' 'no more processes than ranks' "$weft" run "$@" --launch --processes 3
 
+# --- programs -----------------------------------------------------------------------------------------------------------
+# Each process has a folder of its own, and no other rank's program in it.
+loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+for r in 0 1; do
+    mkdir "$folder/only$r"
+    cp "$case/rank$r".* "$folder/only$r"
+done
+weft_path=$(realpath "$weft") files="--params $(realpath "$case/params.npz") --feed $(realpath "$case/feeds.npz")"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+apart() { # ARGUMENTS...
+    # shellcheck disable=SC2086
+    mpirun --oversubscribe -n 1 -wdir "$folder/only0" "$weft_path" run rank0.pdmodel rank1.pdmodel $files "$@" : \
+        -n 1 -wdir "$folder/only1" "$weft_path" run rank0.pdmodel rank1.pdmodel $files "$@"
+}
+apart --fetch "$loss" --unsafe --save "$folder/apart.npz" >"$folder/apart.csv" 2>"$folder/err"
+ok $? "a process opens the programs of its own ranks alone: $(cat "$folder/err")"
+"$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" \
+    --save "$folder/together.npz" >"$folder/together.csv" 2>"$folder/err"
+cmp "$folder/apart.csv" "$folder/together.csv"
+ok $? 'a process opens its own programs: the same losses'
+same_bits "$folder/together.npz" "$folder/apart.npz" 'a process opens its own programs'
+says 1 'rank1.pdmodel.*No such file' 'whether replicas stay equal is looked at by one process, in all programs' apart
+head -c 700 "$case/rank1.pdmodel" >"$folder/only1/rank1.pdmodel"
+since=$(date +%s)
+says 1 '\[process 1\] weft run: rank1.pdmodel: .*claims' 'an error in one program ends all processes' apart --unsafe
+[ $(($(date +%s) - since)) -le 20 ] && [ "$(grep -c 'weft run: ' "$folder/err")" = 1 ]
+ok $? "an error in one program ends all processes, in time and told once: $(cat "$folder/err")"
+says 1 '^weft run: .*/rank1.pdmodel: .*claims' 'the launcher tells an error in a program before it starts anything' \
+    "$weft" run "$case/rank0.pdmodel" "$folder/only1/rank1.pdmodel" --launch --params "$case/params.npz" --feed "$case/feeds.npz"
+[ "$(wc -l <"$folder/err")" = 1 ]
+ok $? "the launcher tells it once: $(cat "$folder/err")"
+cat >"$folder/other.yaml" <<'EOF'
+weft: 1
+rank: 1
+rings: {0: [0, 1]}
+blocks:
+- vars:
+    y: {float32: [2, 3]}
+    z: {float32: [2, 3]}
+  ops:
+  - {scale: {X: [y]}, out: {Out: [z]}, attrs: {scale: 2.0}}
+EOF
+sed 's/y:/x:/; s/\[y\]/[x]/; s/rank: 1/rank: 0/' "$folder/other.yaml" >"$folder/one.yaml"
+"$PYTHON" -c "import numpy, sys; a = numpy.arange(12, dtype='float32').reshape(4, 3); numpy.savez(sys.argv[1], x=a, y=a)" "$folder/xy.npz"
+"$weft" run "$folder/one.yaml" "$folder/other.yaml" --feed "$folder/xy.npz" --fetch z --steps 1 --launch \
+    --save "$folder/z{rank}.npz" >"$folder/out" 2>"$folder/err"
+ok $? "a feed that another rank's program alone has: $(cat "$folder/err")"
+"$PYTHON" -c "
+import numpy, sys
+a = numpy.arange(12, dtype='float32').reshape(4, 3)
+for r in 0, 1: assert (numpy.load(sys.argv[1] % r)['z'] == 2 * a[2 * r:2 * r + 2]).all(), r" "$folder/z%d.npz"
+ok $? 'each rank is fed its part of it'
+
 # --- faults -------------------------------------------------------------------------------------------------------------
 "$PYTHON" - "$case/feeds.npz" "$folder/feed.npz" <<'EOF'
 import sys
