@@ -110,3 +110,30 @@ weft_status infer_matrix_rank(infer *i) {
     if (infer_out(i, 0)) infer_out(i, 0)->dtype = WEFT_INT32;
     return NULL;
 }
+
+weft_status infer_lu(infer *i) {
+    const shape *x = infer_in(i, 0);
+    const int64_t one = 1;
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected matrices");
+    set_batch_of(i, 0, x, x->dims[x->ndim - 2], x->dims[x->ndim - 1]);
+    set_batch_of(i, 1, x, NO_EXTENT, smaller(x->dims[x->ndim - 2], x->dims[x->ndim - 1]));
+    if (x->ndim > 2)
+        set_batch_of(i, 2, x, NO_EXTENT, NO_EXTENT);
+    else
+        shape_set(infer_out(i, 2), WEFT_INT32, 1, &one);
+    for (int o = 1; o < 3; o++)
+        if (infer_out(i, o)) infer_out(i, o)->dtype = WEFT_INT32;
+    return NULL;
+}
+
+weft_status infer_lu_unpack(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2) return infer_error(i, "expected matrices");
+    int64_t m = x->dims[x->ndim - 2], n = x->dims[x->ndim - 1];
+    set_batch_of(i, 0, x, m, m);
+    set_batch_of(i, 1, x, m, smaller(m, n));
+    set_batch_of(i, 2, x, smaller(m, n), n);
+    return NULL;
+}

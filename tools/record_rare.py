@@ -3,7 +3,7 @@ import numpy as np
 
 
 def cases(rng, f32, case):
-    return draws(f32, case) + boxes(rng, f32, case) + deformable(f32, case)
+    return draws(f32, case) + boxes(rng, f32, case) + deformable(f32, case) + triangles(f32, case)
 
 
 def draws(f32, case):
@@ -61,4 +61,20 @@ def deformable(f32, case):
                       ['Input', 'Offset', 'Filter', 'Mask'], 'Output'))
         if n != 'wide':
             c.append(case('deformable_conv_v1', n, inputs, {'Output': 'float32'}, attrs, ['Input', 'Offset', 'Filter'], 'Output'))
+    return c
+
+
+def triangles(f32, case):
+    c = []
+    parts = {'Out': 'float32', 'Pivots': 'int32', 'Infos': 'int32'}
+    for n, dims in (('square', (3, 3)), ('batch', (2, 4, 4))):
+        c.append(case('lu', n, {'X': f32(*dims)}, parts, {'pivots': True}, ['X'], 'Out'))
+        pivots = np.broadcast_to(np.array([2, 3, 3, 4], 'int32')[:dims[-1]], dims[:-1])
+        for of in 'LU':
+            c.append(case('lu_unpack', f'{n}_{of.lower()}', {'X': f32(*dims), 'Pivots': pivots}, {'Pmat': 'float32', 'L': 'float32', 'U': 'float32'},
+                          {'unpack_ludata': True, 'unpack_pivots': True}, ['X'], of))
+    for n, dims in (('tall', (4, 2)), ('wide', (2, 3))):
+        c.append(case('lu', n, {'X': f32(*dims)}, parts, {'pivots': True}))
+        c.append(case('lu_unpack', n, {'X': f32(*dims), 'Pivots': np.array([2, 2], 'int32')}, {'Pmat': 'float32', 'L': 'float32', 'U': 'float32'},
+                      {'unpack_ludata': True, 'unpack_pivots': True}))
     return c
