@@ -131,11 +131,12 @@ static int64_t planned_nbytes(const weft_plan_cache *c, const cache_entry *e) {
     return nbytes;
 }
 
-static weft_status add_entry(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, cache_entry **out_entry) {
+static weft_status add_entry(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, uint64_t of_all,
+                             cache_entry **out_entry) {
     const weft_allocator *a = &c->context->allocator;
     cache_entry *e = base_alloc(a, sizeof *e);
     if (!e) return base_out_of_memory();
-    *e = (cache_entry){.used = c->clock};
+    *e = (cache_entry){.used = c->clock, .of_all = of_all};
     arena_init(&e->arena, a);
     weft_status status = NULL;
     TRY_DONE(keep_types(e, feeds, nfeeds));
@@ -156,20 +157,21 @@ done:
     return status;
 }
 
-static cache_entry *find_entry(const weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds) {
+static cache_entry *find_entry(const weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, uint64_t of_all) {
     for (size_t i = 0; i < c->nentries; i++) {
-        bool same = c->entries[i]->nfeeds == nfeeds;
+        bool same = c->entries[i]->nfeeds == nfeeds && c->entries[i]->of_all == of_all;
         for (size_t k = 0; k < nfeeds && same; k++) same = plan_same_feeds(&c->entries[i]->feeds[k], &feeds[k]);
         if (same) return c->entries[i];
     }
     return NULL;
 }
 
-weft_status plan_cache_get(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, cache_entry **out_entry) {
+weft_status plan_cache_get(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds, uint64_t of_all,
+                           cache_entry **out_entry) {
     if (nfeeds != 1 && nfeeds != (size_t)c->nlocal)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "feed types of %zu ranks: expected 1 or %d", nfeeds,
                                   c->nlocal);
-    cache_entry *e = find_entry(c, feeds, nfeeds);
+    cache_entry *e = find_entry(c, feeds, nfeeds, of_all);
     c->clock++;
     if (e) {
         c->stats.nhits++;
@@ -178,13 +180,13 @@ weft_status plan_cache_get(weft_plan_cache *c, const weft_feed_types *feeds, siz
         return NULL;
     }
     c->stats.nmisses++;
-    return add_entry(c, feeds, nfeeds, out_entry);
+    return add_entry(c, feeds, nfeeds, of_all, out_entry);
 }
 
 weft_status weft_plan_cache_get(weft_plan_cache *c, const weft_feed_types *feeds, size_t nfeeds,
                                 weft_executor **out_executor) {
     cache_entry *e;
-    TRY(plan_cache_get(c, feeds, nfeeds, &e));
+    TRY(plan_cache_get(c, feeds, nfeeds, 0, &e));
     *out_executor = e->executor;
     return NULL;
 }

@@ -10,6 +10,7 @@ typedef struct cache_entry {
     arena arena;            /* of the types */
     weft_feed_types *feeds; /* nfeeds of them: 1, or one per rank */
     size_t nfeeds;
+    uint64_t of_all; /* what all ranks are fed, as a number */
     weft_plan **plans;
     size_t nplans; /* 1, or one per rank */
     weft_executor *executor;
@@ -24,7 +25,7 @@ struct weft_plan_cache {
     weft_executor_options executor;
     /* With the defaults filled in; its `executor` is the field before, fetches lie in the arena. */
     weft_plan_cache_options options;
-    int first_rank, nlocal;          /* the ranks of this process */
+    int first_rank, nlocal; /* the ranks of this process */
     executor_state *state;
     cache_entry **entries; /* room for capacity + 1 */
     size_t nentries;
@@ -32,8 +33,9 @@ struct weft_plan_cache {
     weft_plan_cache_stats stats;
 };
 
-/* weft_plan_cache_get, with the plans. */
+/* weft_plan_cache_get, with the plans. An entry is for one value of `of_all`: an executor runs beside those of other
+ * processes, whose ranks may be fed in another shape where these are not. */
 WEFT_MUST_USE weft_status plan_cache_get(weft_plan_cache *cache, const weft_feed_types *feeds, size_t nfeeds,
-                                         cache_entry **out_entry);
+                                         uint64_t of_all, cache_entry **out_entry);
 
 #endif

@@ -36,7 +36,8 @@ static weft_status bind_shape(weft_trainer *t, size_t number) {
     cache_entry *e;
     t->bound_shape = SIZE_MAX;
     const weft_feed_types *types = weft_feeds_types(t->feeds, number) + t->first_rank;
-    TRY(plan_cache_get(t->cache, types, (size_t)t->nlocal, &e));
+    uint64_t of_all = t->nlocal < t->nranks ? number : 0;
+    TRY(plan_cache_get(t->cache, types, (size_t)t->nlocal, of_all, &e));
     t->plans = e->plans;
     t->nplans = e->nplans;
     t->executor = e->executor;
@@ -70,7 +71,8 @@ done:
 }
 
 weft_status trainer_bind_first(weft_trainer *t) {
-    return bind_shape(t, weft_feeds_shape_of(t->feeds, t->first_step));
+    TRY(bind_shape(t, weft_feeds_shape_of(t->feeds, t->first_step)));
+    return trainer_agree_on_shapes(t);
 }
 
 void weft_trainer_destroy(weft_trainer *t) {

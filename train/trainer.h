@@ -66,6 +66,10 @@ WEFT_MUST_USE weft_status trainer_bind_feeds(weft_trainer *t, size_t step);
 WEFT_MUST_USE weft_status trainer_feed_step(weft_trainer *t, size_t step);
 bool trainer_is_fed(const weft_trainer *t, int rank, const char *n);
 
+/* --- train/shapes.c --------------------------------------------------------------------------------------------- */
+/* Numbers the shapes of feeds as all processes see them. The first step's stays 0. All processes call it, once. */
+WEFT_MUST_USE weft_status trainer_agree_on_shapes(weft_trainer *t);
+
 /* --- train/startup.c -------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status trainer_run_startup(weft_trainer *t);
 

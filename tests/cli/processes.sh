@@ -180,6 +180,37 @@ a = numpy.arange(12, dtype='float32').reshape(4, 3)
 for r in 0, 1: assert (numpy.load(sys.argv[1] % r)['z'] == 2 * a[2 * r:2 * r + 2]).all(), r" "$folder/z%d.npz"
 ok $? 'each rank is fed its part of it'
 
+# --- shapes of feeds --------------------------------------------------------------------------------------------------
+# What rank 1 is fed changes shape, what rank 0 is fed does not: both change executors in the same steps.
+for r in 0 1; do
+    cat >"$folder/shape$r.yaml" <<EOF
+weft: 1
+rank: $r
+rings: {0: [0, 1]}
+blocks:
+- vars:
+    y: {float32: [-1]}
+    n: {float32: [1]}
+  ops:
+  - {reduce_sum: {X: [y]}, out: {Out: [n]}, attrs: {reduce_all: true, keep_dim: true}}
+  - {c_allreduce_sum: {X: [n]}, out: {Out: [n]}, attrs: {ring_id: 0}}
+EOF
+done
+"$PYTHON" -c "
+import numpy, sys
+for r in 0, 1: numpy.savez(sys.argv[1] % r, **{f'{s}/y': numpy.full(2 + r * (s % 2), s + r, 'float32') for s in range(6)})
+numpy.savez(sys.argv[1] % 2, **{f'{s}/y': numpy.ones(2, 'float32') for s in range(5)})" "$folder/y%d.npz"
+for launch in '' mpi; do
+    WEFT_LAUNCH=$launch "$weft" run "$folder/shape0.yaml" "$folder/shape1.yaml" --feed "$folder/y{rank}.npz" --fetch n --watchdog 2:10 \
+        >"$folder/shapes$launch.csv" 2>"$folder/err"
+    ok $? "one rank's feeds change shape, '$launch': $(tail -n 1 "$folder/err")"
+done
+cmp "$folder/shapes.csv" "$folder/shapesmpi.csv"
+ok $? "one rank's feeds change shape: the same results"
+mv "$folder/y2.npz" "$folder/y1.npz"
+says 1 'rank 0 is fed 6 steps, rank 1 5' 'ranks that are fed another number of steps' "$weft" run "$folder/shape0.yaml" \
+    "$folder/shape1.yaml" --feed "$folder/y{rank}.npz" --fetch n --launch
+
 # --- faults -------------------------------------------------------------------------------------------------------------
 "$PYTHON" - "$case/feeds.npz" "$folder/feed.npz" <<'EOF'
 import sys
