@@ -54,6 +54,7 @@ typedef enum spmd_step_kind {
     STEP_REDUCE_SCATTER, /* the sum, of which the rank keeps its part of `dim` */
     STEP_ALL_REDUCE,
     STEP_ALL_GATHER, /* all parts of `dim`; -1: of several dimensions */
+    STEP_PERMUTE,    /* each rank's part goes as it is to one other rank */
     STEP_SHARE,      /* what all have becomes a sum: each rank's share of it */
     STEP_PAD         /* parts of `dim` become a sum: each rank's part among zeros */
 } spmd_step_kind;
@@ -82,6 +83,13 @@ WEFT_MUST_USE weft_status spmd_paths_init(spmd_mesh *m, arena *memory);
  * sum). */
 bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out);
+
+/* spmd_permute.c. The axes along which each rank's part under `from` is that of one rank under `to`; 0: there are
+ * copies of it, parts differ, or all is as it was. */
+uint32_t spmd_permuted(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to);
+/* By member of the ring along these axes: the one whose part it gets. */
+WEFT_MUST_USE weft_status spmd_permute_sources(const spmd_mesh *m, int32_t ndim, const axes_placed *from,
+                                               const axes_placed *to, uint32_t axes, arena *memory, int64_t *out);
 
 /* --- the program -------------------------------------------------------------------------------------------------- */
 

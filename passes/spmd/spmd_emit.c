@@ -321,6 +321,22 @@ static weft_status set_splits(moved *m, weft_op *op, int64_t n) {
     return put_ints(m->e, op, "in_splits", (size_t)n, parts);
 }
 
+/* The whole part goes to one rank, and comes from one. */
+static weft_status set_permuted(moved *m, weft_op *op, int64_t n) {
+    const spmd_mesh *on = &m->e->plan->mesh;
+    arena *memory = m->e->plan->scratch;
+    int64_t *gives = ARENA_ARRAY(memory, int64_t, n), *gets = ARENA_ARRAY(memory, int64_t, n);
+    int64_t *sources = ARENA_ARRAY(memory, int64_t, n), self = spmd_part(on, m->step->axes);
+    if (!gives || !gets || !sources) return base_out_of_memory();
+    TRY(spmd_permute_sources(on, m->v->whole.ndim, &m->was, &m->step->made, m->step->axes, memory, sources));
+    for (int64_t i = 0; i < n; i++) {
+        gives[i] = sources[i] == self ? m->extent[0] : 0;
+        gets[i] = sources[self] == i ? m->extent[0] : 0;
+    }
+    TRY(put_ints(m->e, op, "out_splits", (size_t)n, gets));
+    return put_ints(m->e, op, "in_splits", (size_t)n, gives);
+}
+
 /* A graph's collectives only begin. */
 static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
     weft_op *op;
@@ -336,7 +352,7 @@ static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
 }
 
 static weft_status collective(moved *m, collective_name named, bool is_last, bool in_place) {
-    bool new_era = is_new_era(m->e->plan);
+    bool permutes = m->step->kind == STEP_PERMUTE, new_era = is_new_era(m->e->plan) || permutes;
     int64_t id, n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     weft_op *op;
     weft_var *made = m->now;
@@ -350,6 +366,7 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
         TRY(put_int(m->e, op, "reduce_type", m->step->reduce));
     if (!new_era) TRY(put_bool(m->e, op, "use_calc_stream", true));
     if (m->e->plan->is_fx && m->step->kind == STEP_ALL_TO_ALL) TRY(set_splits(m, op, n));
+    if (permutes) TRY(set_permuted(m, op, n));
     if (!new_era && strcmp(named.old, "c_concat") == 0) {
         TRY(put_int(m->e, op, "rank", spmd_part(&m->e->plan->mesh, m->step->axes)));
         TRY(put_bool(m->e, op, "use_model_parallel", true));
@@ -413,6 +430,10 @@ static weft_status all_to_all(moved *m) {
     return fit(m, d, m->made[d], true);
 }
 
+static weft_status permute(moved *m) { /* no older op has splits */
+    return collective(m, (collective_name){"all_to_all", "all_to_all"}, true, false);
+}
+
 static weft_status emit_step(moved *m) {
     switch (m->step->kind) {
     case STEP_SLICE: return slice(m);
@@ -420,6 +441,7 @@ static weft_status emit_step(moved *m) {
     case STEP_REDUCE_SCATTER: return reduce_scatter(m);
     case STEP_ALL_REDUCE: return all_reduce(m);
     case STEP_ALL_GATHER: return all_gather(m);
+    case STEP_PERMUTE: return permute(m);
     case STEP_SHARE: return share(m);
     case STEP_PAD: return pad_part(m);
     }

@@ -59,6 +59,7 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
     case STEP_PAD: return 0;
     case STEP_ALL_TO_ALL:
     case STEP_REDUCE_SCATTER: return (w - 1) / w * b;
+    case STEP_PERMUTE: return b;
     case STEP_ALL_REDUCE: return 2 * (w - 1) / w * b;
     case STEP_ALL_GATHER: return (w - 1) * b;
     }
@@ -198,6 +199,12 @@ static void make_partial(path_finder *f, int axis, int from, const axes_placed *
     reach(f, (spmd_step){.kind = from < 0 ? STEP_SHARE : STEP_PAD, .axes = UINT32_C(1) << axis, .dim = from}, &made, 0);
 }
 
+/* To the end at once, where ranks have then what others had. */
+static void permute(path_finder *f, const axes_placed *now) {
+    uint32_t axes = spmd_permuted(f->mesh, f->whole, now, f->to);
+    if (axes) reach(f, (spmd_step){.kind = STEP_PERMUTE, .axes = axes}, f->to, 0);
+}
+
 static void take_steps(path_finder *f) {
     const axes_placed now = f->nodes[f->now].at;
     int naxes = f->mesh->axes.naxes;
@@ -209,6 +216,7 @@ static void take_steps(path_finder *f) {
         if (!sharded && ((partial & axes) == axes || !(partial & axes))) shard(f, axes, &now);
         if (sharded) all_gather(f, axes, &now);
     }
+    permute(f, &now);
     for (int a = 0; a < naxes; a++) {
         int d = placed_dim_of(&now, f->whole->ndim, a);
         bool innermost = d >= 0 && now.axes[d][now.naxes[d] - 1] == a;

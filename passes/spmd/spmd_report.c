@@ -6,7 +6,8 @@
 static const char *const names[] = {[STEP_ALL_TO_ALL] = "all-to-all",
                                     [STEP_REDUCE_SCATTER] = "reduce-scatter",
                                     [STEP_ALL_REDUCE] = "all-reduce",
-                                    [STEP_ALL_GATHER] = "all-gather"};
+                                    [STEP_ALL_GATHER] = "all-gather",
+                                    [STEP_PERMUTE] = "permute"};
 
 struct spmd_row {
     spmd_step_kind kind;

@@ -56,8 +56,8 @@ static uint32_t placed_axes(const spmd_path *path) {
     uint32_t axes = 0;
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        bool tells =
-            step->kind == STEP_SLICE || step->kind == STEP_PAD || (step->kind == STEP_ALL_GATHER && step->dim > 0);
+        bool tells = step->kind == STEP_SLICE || step->kind == STEP_PAD || step->kind == STEP_PERMUTE ||
+                     (step->kind == STEP_ALL_GATHER && step->dim > 0);
         if (tells) axes |= step->axes;
     }
     return axes;

@@ -70,6 +70,20 @@ annotate '"x": {"mesh": 0, "dims_mapping": [[0, 2], -1]}'
 expand spmd_expand; [ $? = 1 ] && grep -q 'dims_mapping\[0\]: expected -1 or a mesh axis below 2, found 2' "$folder/report"
 ok $? 'an axis that the mesh does not have is refused'
 
+# Each rank's part goes to one other.
+annotate '"x": {"mesh": 0, "dims_mapping": [[0, 1], -1]}, "y": {"mesh": 0, "dims_mapping": [[1, 0], -1]}'
+expand spmd_expand
+grep -q '1 permute on ring 3, a rank receives 16 bytes: state and feeds' "$folder/report"
+ok $? 'axes in another order are one exchange of a part'
+trains 'labels over both axes in another order'
+swapped="$folder/rank0.pdmodel $folder/rank2.pdmodel $folder/rank1.pdmodel $folder/rank3.pdmodel" # each keeps its part then
+prints 1 'against the serial program: not proved' 'parts that go to other ranks are not proved' \
+    "$weft" verify $swapped --reading by_bytes --against "$folder/serial.pdmodel"
+annotate '"x": {"mesh": 0, "dims_mapping": [-1, [0, 1]]}, "linear_0.w_0": {"mesh": 0, "dims_mapping": [[1, 0], -1]}'
+expand configs/spmd.yaml
+grep -q '1 permute on ring 3' "$folder/report"; ok $? 'columns in another order are one exchange'
+trains 'columns of a feed over both axes in another order'
+
 # DTensor's [Shard(0), Shard(0)] of a traced graph.
 graph=$fixtures/torch/spmd/graphs/mlp_tp_sgd.w4/before.fx.json
 [ -f "$graph" ] || { skipped=1; finish; exit 0; }

@@ -139,8 +139,12 @@ static const list_row list_rows[] = {
     {{"", ""}, {"01", ""}, 1, STEP_SLICE, 3, 0},
     {{"", ""}, {"10", ""}, 2, STEP_SLICE, 2, 0},
     {{"0", ""}, {"01", ""}, 1, STEP_SLICE, 2, 0},
-    {{"01", ""}, {"10", ""}, 3, STEP_ALL_TO_ALL, 3, 448}, /* by way of the other dimension */
-    {{"02", ""}, {"0", ""}, 1, STEP_ALL_GATHER, 4, 384},  /* parts of 3, 3 and 2 rows */
+    {{"01", ""}, {"10", ""}, 1, STEP_PERMUTE, 3, 256},
+    {{"02", ""}, {"20", ""}, 4, STEP_ALL_TO_ALL, 4, 624}, /* parts of 3, 3 and 2 rows are not permuted */
+    {{"0", ""}, {"1", ""}, 3, STEP_SLICE, 2, 512},        /* of which there are copies */
+    {{"0", "1"}, {"1", "0"}, 1, STEP_PERMUTE, 3, 256},
+    {{"01", "2"}, {"10", "2"}, 1, STEP_PERMUTE, 3, 96},
+    {{"02", ""}, {"0", ""}, 1, STEP_ALL_GATHER, 4, 384}, /* parts of 3, 3 and 2 rows */
 };
 
 static axes_placed placed_as_said(const char *const *said) {
