@@ -296,6 +296,8 @@ void near_end(mpi_ring *r);
 void near_count(mpi_ring *r, mpi_count count, uint64_t n);
 /* Until all others have counted n since this ring's first collective. */
 WEFT_MUST_USE weft_status near_wait(mpi_ring *r, int self, mpi_count count, uint64_t n);
+/* The same of one process. */
+WEFT_MUST_USE weft_status near_wait_for(mpi_ring *r, int self, int seat, mpi_count count, uint64_t n);
 
 /* --- heads.c ------------------------------------------------------------------------------------------------------ */
 

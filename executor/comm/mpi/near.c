@@ -153,9 +153,13 @@ static wait_result wait_for(const mpi_ring *r, int seat, mpi_count count, uint64
     }
 }
 
+weft_status near_wait_for(mpi_ring *r, int self, int seat, mpi_count count, uint64_t n) {
+    return wait_for(r, seat, count, n, WAIT_FOREVER) == WAIT_REACHED ? NULL : ring_cancelled(r, self);
+}
+
 weft_status near_wait(mpi_ring *r, int self, mpi_count count, uint64_t n) {
     for (int i = 0; i < r->nprocs; i++)
-        if (i != r->own_seat && wait_for(r, i, count, n, WAIT_FOREVER) != WAIT_REACHED) return ring_cancelled(r, self);
+        if (i != r->own_seat) TRY(near_wait_for(r, self, i, count, n));
     return NULL;
 }
 

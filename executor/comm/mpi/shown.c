@@ -5,7 +5,8 @@
  * however many take it, in segments that stay in a core's cache, and no message is sent.
  *
  * The invariant of rooms is that of staged.c: each lane has two, for segments in turn. A process writes to one again
- * when the others have counted that they have taken the segment before the last. */
+ * when the others have counted that they have taken the segment before the last. Who shows nothing, or takes nothing,
+ * counts all of it at once: nobody waits for it, as in a broadcast its root for no one's segments. */
 #include "executor/comm/mpi/move.h"
 
 enum { MOST_SHOWN_NBYTES = 256 << 10 };
@@ -72,29 +73,41 @@ static void copy_segment(stream *s, char *room, size_t most) {
     }
 }
 
-static void take_segment(const show *s, size_t k) {
-    const mpi_ring *r = s->r;
-    for (int p = 0; p < r->nprocs; p++)
+static bool has_runs(const stream *streams, int count) {
+    int n = 0;
+    while (n < count && !streams[n].nruns) n++;
+    return n < count;
+}
+
+static weft_status show_segment(const show *s, uint64_t before, size_t k) {
+    mpi_ring *r = s->r;
+    if (k >= 2) TRY(near_wait(r, r->locals[0], COUNT_TAKEN, before + k - 1));
+    for (int l = 0; l < s->nlanes; l++) copy_segment(&s->outgoing[l], room_of(s, r->own_seat, l, k), s->segment);
+    near_count(r, COUNT_STAGED, before + k + 1);
+    return NULL;
+}
+
+static weft_status take_segment(const show *s, uint64_t before, size_t k) {
+    mpi_ring *r = s->r;
+    for (int p = 0; p < r->nprocs; p++) {
+        if (!s->incoming[p].nruns) continue;
+        TRY(near_wait_for(r, r->locals[0], p, COUNT_STAGED, before + k + 1));
         copy_segment(&s->incoming[p], room_of(s, p, s->nlanes > 1 ? r->own_seat : 0, k), s->segment);
+    }
+    near_count(r, COUNT_TAKEN, before + k + 1);
+    return NULL;
 }
 
 /* One segment is shown while the one before is taken. */
 static weft_status run(const show *s) {
     mpi_ring *r = s->r;
-    int self = r->locals[0];
     uint64_t before = r->nsegments;
+    bool shows = has_runs(s->outgoing, s->nlanes), takes = has_runs(s->incoming, r->nprocs);
+    if (!shows) near_count(r, COUNT_STAGED, before + s->nsegments);
+    if (!takes) near_count(r, COUNT_TAKEN, before + s->nsegments);
     for (size_t k = 0; k <= s->nsegments; k++) {
-        if (k < s->nsegments) {
-            if (k >= 2) TRY(near_wait(r, self, COUNT_TAKEN, before + k - 1));
-            for (int l = 0; l < s->nlanes; l++)
-                copy_segment(&s->outgoing[l], room_of(s, r->own_seat, l, k), s->segment);
-            near_count(r, COUNT_STAGED, before + k + 1);
-        }
-        if (k >= 1) {
-            TRY(near_wait(r, self, COUNT_STAGED, before + k));
-            take_segment(s, k - 1);
-            near_count(r, COUNT_TAKEN, before + k);
-        }
+        if (shows && k < s->nsegments) TRY(show_segment(s, before, k));
+        if (takes && k >= 1) TRY(take_segment(s, before, k - 1));
     }
     return NULL;
 }
