@@ -17,7 +17,7 @@ typedef struct unroll_map {
     struct unroll_pair {
         uint64_t key;
         void *value;
-    } *pairs;
+    } * pairs;
     size_t npairs, capacity;
     hash_table table;
 } unroll_map;
@@ -84,7 +84,6 @@ WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *
 static inline bool unroll_is_array(const weft_var *v) {
     return v->kind == WEFT_DENSE_TENSOR_ARRAY;
 }
-WEFT_MUST_USE weft_status unroll_array_of(unroll *u, uint64_t key, unroll_array **out);
 WEFT_MUST_USE weft_status unroll_array_copy(unroll *u, uint64_t from, uint64_t to);
 /* to[i] = to[i] + from[i]. */
 WEFT_MUST_USE weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_t from, uint64_t to);

@@ -5,7 +5,7 @@
 
 enum { ARRAY_MAX = 1 << 24 };
 
-weft_status unroll_array_of(unroll *u, uint64_t key, unroll_array **out) {
+static weft_status array_of(unroll *u, uint64_t key, unroll_array **out) {
     *out = unroll_get(&u->arrays, key);
     if (*out) return NULL;
     *out = ARENA_NEW(&u->b->scratch, unroll_array);
@@ -28,8 +28,8 @@ static weft_status resize(unroll *u, unroll_array *a, size_t count) {
 weft_status unroll_array_copy(unroll *u, uint64_t from, uint64_t to) {
     unroll_array *a, *b;
     if (from == to) return NULL;
-    TRY(unroll_array_of(u, from, &a));
-    TRY(unroll_array_of(u, to, &b));
+    TRY(array_of(u, from, &a));
+    TRY(array_of(u, to, &b));
     b->count = 0;
     TRY(resize(u, b, a->count));
     for (size_t i = 0; i < a->count; i++) b->elements[i] = a->elements[i];
@@ -51,8 +51,8 @@ static weft_status add_up(unroll *u, const weft_op *by, size_t count, weft_var *
 
 weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_t from, uint64_t to) {
     unroll_array *a, *b;
-    TRY(unroll_array_of(u, from, &a));
-    TRY(unroll_array_of(u, to, &b));
+    TRY(array_of(u, from, &a));
+    TRY(array_of(u, to, &b));
     TRY(resize(u, b, a->count));
     for (size_t i = 0; i < a->count; i++) {
         weft_var *terms[2];
@@ -68,7 +68,7 @@ static weft_status array_at(unroll *u, unroll_scope *s, const weft_op *op, bool 
                             size_t index, unroll_array **out) {
     weft_var *v = output ? weft_op_output(op, slot_name, index) : weft_op_input(op, slot_name, index);
     if (!v) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "slot %s is empty", slot_name);
-    return unroll_array_of(u, unroll_key(s, v), out);
+    return array_of(u, unroll_key(s, v), out);
 }
 
 static weft_status index_of(unroll *u, unroll_scope *s, const weft_op *op, size_t *out) {

@@ -135,8 +135,10 @@ static weft_status add_runs(run *r, const int64_t *offset, const int64_t *extent
     }
 }
 
-weft_status part_read_box(const weft_tensor *t, const int64_t *offset, const int64_t *extent, part_read_fn read,
-                          void *user) {
+/* Reads a box of a tensor's elements: what of it lies together at once, with holes that are smaller than a read costs.
+ * `at` counts from the tensor's first byte. */
+static weft_status read_box(const weft_tensor *t, const int64_t *offset, const int64_t *extent, part_read_fn read,
+                            void *user) {
     size_t inner = t->ndim;
     bool is_inside = t->ndim > 0;
     for (size_t d = 0; d < t->ndim; d++) {
@@ -152,7 +154,7 @@ weft_status part_read_box(const weft_tensor *t, const int64_t *offset, const int
 weft_status part_read_boxes(const weft_tensor *t, weft_tensor_part_fn parts, void *parts_user, part_read_fn read,
                             void *user) {
     int64_t offset[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
-    for (size_t k = 0; parts(parts_user, t, k, offset, extent); k++) TRY(part_read_box(t, offset, extent, read, user));
+    for (size_t k = 0; parts(parts_user, t, k, offset, extent); k++) TRY(read_box(t, offset, extent, read, user));
     return NULL;
 }
 

@@ -24,10 +24,6 @@ byte_source part_file_source(part_file *f);
 
 /* A run of a tensor's bytes, straight into it; `user` as it was given. */
 typedef weft_status (*part_read_fn)(void *user, uint64_t at, void *out, size_t nbytes);
-/* Reads a box of a tensor's elements: what of it lies together at once, with holes that are smaller than a read costs.
- * `at` counts from the tensor's first byte. */
-WEFT_MUST_USE weft_status part_read_box(const weft_tensor *t, const int64_t *offset, const int64_t *extent,
-                                        part_read_fn read, void *user);
 /* All boxes of a tensor that `parts` names. */
 WEFT_MUST_USE weft_status part_read_boxes(const weft_tensor *t, weft_tensor_part_fn parts, void *parts_user,
                                           part_read_fn read, void *user);

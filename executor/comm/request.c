@@ -59,7 +59,8 @@ bool comm_find_different(const comm_request *first, size_t stride, int nranks, i
     return false;
 }
 
-void comm_describe(const comm_request *q, char *out, size_t nbytes) {
+/* "c_allreduce_sum: all_reduce sum of 12 float32" */
+static void describe(const comm_request *q, char *out, size_t nbytes) {
     if (q->kind == COMM_BARRIER || q->kind == COMM_GROUP) {
         snprintf(out, nbytes, "%s: %s", q->op, comm_kind_name(q->kind));
         return;
@@ -77,8 +78,8 @@ void comm_describe(const comm_request *q, char *out, size_t nbytes) {
 weft_status comm_disagreement(int64_t ring, int64_t rank_a, const comm_request *a, int64_t rank_b,
                               const comm_request *b) {
     char first[160], second[160];
-    comm_describe(a, first, sizeof first);
-    comm_describe(b, second, sizeof second);
+    describe(a, first, sizeof first);
+    describe(b, second, sizeof second);
     return weft_status_create(WEFT_RUNTIME, NULL, "ring %lld: ranks disagree: rank %lld asks %s; rank %lld asks %s",
                               (long long)ring, (long long)rank_a, first, (long long)rank_b, second);
 }
@@ -156,7 +157,7 @@ static weft_status check(const comm_ring *r, int64_t rank, const comm_request *q
     const char *fault = find_fault(r, r->index, q);
     if (!fault) return NULL;
     char text[160];
-    comm_describe(q, text, sizeof text);
+    describe(q, text, sizeof text);
     return weft_status_create(WEFT_UNSUPPORTED, NULL, "rank %lld, ring %lld, %s: %s", (long long)rank, (long long)r->id,
                               text, fault);
 }

@@ -33,7 +33,4 @@ bool comm_find_different(const comm_request *first, size_t stride, int nranks, i
 weft_status comm_disagreement(int64_t ring, int64_t rank_a, const comm_request *a, int64_t rank_b,
                               const comm_request *b);
 
-/* "c_allreduce_sum: all_reduce sum of 12 float32" */
-void comm_describe(const comm_request *q, char *out, size_t nbytes);
-
 #endif

@@ -16,7 +16,8 @@ weft_op *micro_writer(const micro_pass *m, const weft_var *v) {
     return found;
 }
 
-bool micro_only_looks(weft_op *op, const weft_var *v) {
+/* Whether an op that has it as an input asks for its type and extents alone. */
+static bool only_looks(weft_op *op, const weft_var *v) {
     const op_schema *schema = op_schema_of(op);
     for (size_t i = 0; i < op_nslots(op, false); i++) {
         const slot *given = op_slot(op, false, i);
@@ -34,8 +35,8 @@ weft_op *micro_reader(const micro_pass *m, const weft_var *v) {
     FOR_EACH_USE(u, v) {
         if (u->is_output) continue;
         weft_op *op = use_op(v->program, u);
-        if ((found || !micro_is_here(m, op)) && !micro_only_looks(op, v)) return NULL;
-        if (!micro_only_looks(op, v)) found = op;
+        if ((found || !micro_is_here(m, op)) && !only_looks(op, v)) return NULL;
+        if (!only_looks(op, v)) found = op;
     }
     return v->persistable ? NULL : found;
 }

@@ -9,8 +9,6 @@ static inline bool micro_is_here(const micro_pass *m, const weft_op *op) {
 }
 /* The one op that writes it; NULL: none, or several. */
 weft_op *micro_writer(const micro_pass *m, const weft_var *v);
-/* Whether an op that has it as an input asks for its type and extents alone. */
-bool micro_only_looks(weft_op *op, const weft_var *v);
 /* The one op that reads it, in one argument; NULL: none, or several. */
 weft_op *micro_reader(const micro_pass *m, const weft_var *v);
 /* The only argument of one side; NULL: there are others. */

@@ -102,7 +102,7 @@ weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, in
     return micro_put(w, op);
 }
 
-weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim, weft_var *to) {
+static weft_status put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim, weft_var *to) {
     weft_op *op;
     TRY(micro_new_op(w, "concat", NULL, NULL, "Out", to, &op));
     for (int64_t i = 0; i < n; i++) TRY(weft_op_add_input(op, "X", parts[i]));
@@ -208,5 +208,5 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     TRY(micro_new_var(w, "stacked", 0, whole->dtype, whole->ndim, dims, &stacked));
     TRY(micro_put_view(w, joined.fused, stacked));
     TRY(micro_put_split(w, stacked, 0, n, NULL, "stacked_part", parts));
-    return micro_put_concat(w, parts, n, dim, whole);
+    return put_concat(w, parts, n, dim, whole);
 }

@@ -35,8 +35,6 @@ WEFT_MUST_USE weft_status micro_new_op(const micro_writing *w, const char *type,
 WEFT_MUST_USE weft_status micro_put(const micro_writing *w, weft_op *op);
 /* `to` is a view of `x` in its own extents. */
 WEFT_MUST_USE weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to);
-WEFT_MUST_USE weft_status micro_put_concat(const micro_writing *w, weft_var **parts, int64_t n, int64_t dim,
-                                           weft_var *to);
 /* Parts of these extents along a dimension, or n equal ones: views where that is the outermost. */
 WEFT_MUST_USE weft_status micro_put_split(const micro_writing *w, weft_var *x, int64_t dim, int64_t n,
                                           const int64_t *sizes, const char *stem, weft_var **parts);

@@ -45,8 +45,8 @@ typedef struct fx_out {
     const char *slot;
     bool is_list, is_optional;
     bool is_nested; /* a list that is one item of the value */
-    int writes;  /* the argument whose tensors this output is, in place; -1: the value of the node */
-    int view_of; /* the argument of which the value is a view, or -1 */
+    int writes;     /* the argument whose tensors this output is, in place; -1: the value of the node */
+    int view_of;    /* the argument of which the value is a view, or -1 */
 } fx_out;
 
 typedef struct fx_row {
@@ -167,6 +167,10 @@ typedef struct fx_node {
     size_t nkwargs;                           /* beside these */
     bool has_extra;                           /* members that are not of the form */
 } fx_node;
+
+/* The value that a node names, which is an error where none was defined before the node. */
+WEFT_MUST_USE weft_status fx_find_before(fx_reader *r, const fx_node *n, const json_t *ref, const fx_value **out);
+
 static inline bool fx_is_own_key(const char *key) {
     return strncmp(key, FX_OWN, sizeof FX_OWN - 1) == 0;
 }
@@ -178,8 +182,6 @@ bool fx_is_node_key(const char *key);
  * *out_first: by argument of the row, how many input arguments of the op stand before its own. */
 WEFT_MUST_USE weft_status fx_read_args(fx_reader *r, const fx_node *n, const fx_value *value, const fx_row **out_row,
                                        weft_op **out_op, uint32_t **out_first);
-/* The argument of a row in a node; NULL: it is not there. */
-const json_t *fx_arg_of(const fx_node *n, const fx_row *row, uint32_t index);
 /* The tensors of a value, appended to a slot. */
 WEFT_MUST_USE weft_status fx_append_tensors(weft_op *op, bool output, uint32_t s, const fx_value *value);
 /* The tensors that an argument names: one, a list's, or those of a list of arguments; appended to a slot. */

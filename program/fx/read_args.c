@@ -4,7 +4,8 @@
 #include "program/fx/fx.h"
 #include "program/grow.h"
 
-const json_t *fx_arg_of(const fx_node *n, const fx_row *row, uint32_t index) {
+/* The argument of a row in a node; NULL: it is not there. */
+static const json_t *arg_of(const fx_node *n, const fx_row *row, uint32_t index) {
     size_t npositional = json_array_size(n->args);
     return index < npositional ? json_array_get(n->args, index) : json_object_get(n->kwargs, row->args[index].name);
 }
@@ -157,7 +158,7 @@ static bool arg_is_of(const fx_reader *r, const json_t *arg, int32_t *dtype) {
 static bool has_one_dtype(const fx_reader *r, const fx_node *n, const fx_row *row, uint32_t last) {
     int32_t dtype = WEFT_DTYPE_NONE;
     for (uint32_t i = 0; i <= last; i++)
-        if (row->args[i].kind <= FX_TENSORS && !arg_is_of(r, fx_arg_of(n, row, i), &dtype)) return false;
+        if (row->args[i].kind <= FX_TENSORS && !arg_is_of(r, arg_of(n, row, i), &dtype)) return false;
     return true;
 }
 
@@ -166,7 +167,7 @@ static bool row_fits(const fx_reader *r, const fx_node *n, const fx_row *row, co
     if (npositional > row->nnamed || !outputs_fit(row, value)) return false;
     for (uint32_t i = 0; i < row->nargs; i++) {
         const fx_arg *arg = &row->args[i];
-        if (arg->kind != FX_IMPLIED && !arg_fits(r, arg, fx_arg_of(n, row, i))) return false;
+        if (arg->kind != FX_IMPLIED && !arg_fits(r, arg, arg_of(n, row, i))) return false;
         if (arg->one_dtype && !has_one_dtype(r, n, row, i)) return false;
         nkwargs += arg->kind != FX_IMPLIED && i >= npositional && json_object_get(n->kwargs, arg->name) != NULL;
     }
@@ -187,9 +188,8 @@ weft_status fx_append_refs(fx_reader *r, const fx_node *n, weft_op *op, bool out
     size_t i;
     const json_t *ref = fx_ref(arg);
     if (ref) {
-        const fx_value *value = fx_find(r, ref);
-        if (!value)
-            FX_FAIL(r, "node \"%s\": \"%.100s\" is not defined before it", n->name->bytes, json_string_value(ref));
+        const fx_value *value;
+        TRY(fx_find_before(r, n, ref, &value));
         return fx_append_tensors(op, output, s, value);
     }
     if (json_is_array(arg)) {
@@ -286,7 +286,7 @@ static weft_status fill(fx_reader *r, const fx_node *n, const fx_row *row, weft_
     uint32_t ninputs = 0;
     for (uint32_t i = 0; i < row->nargs; i++) {
         const fx_arg *arg = &row->args[i];
-        const json_t *value = arg->kind == FX_IMPLIED ? arg->literal : fx_arg_of(n, row, i);
+        const json_t *value = arg->kind == FX_IMPLIED ? arg->literal : arg_of(n, row, i);
         first[i] = ninputs;
         if (arg->kind == FX_VALUE || arg->kind == FX_IMPLIED) {
             if (!value) value = arg->literal;

@@ -415,9 +415,8 @@ static weft_status check_refs(fx_reader *r, const fx_node *n, const json_t *arg,
     size_t i;
     const json_t *ref = fx_ref(arg);
     if (ref) {
-        const fx_value *value = fx_find(r, ref);
-        if (!value)
-            FX_FAIL(r, "node \"%s\": \"%.100s\" is not defined before it", n->name->bytes, json_string_value(ref));
+        const fx_value *value;
+        TRY(fx_find_before(r, n, ref, &value));
         *out_broken = *out_broken || value->is_broken;
     } else if (json_is_array(arg)) {
         json_array_foreach(arg, i, item) TRY(check_refs(r, n, item, out_broken));

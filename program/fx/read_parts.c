@@ -29,6 +29,12 @@ fx_value *fx_find(const fx_reader *r, const json_t *ref) {
     return n && n->id < r->value_capacity ? r->values[n->id] : NULL;
 }
 
+weft_status fx_find_before(fx_reader *r, const fx_node *n, const json_t *ref, const fx_value **out) {
+    *out = fx_find(r, ref);
+    if (*out) return NULL;
+    FX_FAIL(r, "node \"%s\": \"%.100s\" is not defined before it", n->name->bytes, json_string_value(ref));
+}
+
 weft_status fx_define(fx_reader *r, const name *n, const fx_value *value) {
     TRY(grow(&r->scratch, &r->values, &r->value_capacity, (size_t)n->id + 1, sizeof *r->values));
     if (r->values[n->id]) FX_FAIL(r, "\"%s\" is defined twice", n->bytes);

@@ -36,8 +36,6 @@ WEFT_MUST_USE weft_status sidecar_placement(sidecar_reader *r, const json_t *obj
 /* Reads `partial`: a list of mesh axes (sums), or an object of reduce kinds by axis. */
 WEFT_MUST_USE weft_status sidecar_partial(sidecar_reader *r, const json_t *value, const char *what, placement *out);
 bool sidecar_mesh(sidecar_reader *r, const json_t *value, const char *what, const mesh **out);
-/* Checks axes against the mesh; a problem is reported and false returned. */
-WEFT_MUST_USE weft_status sidecar_check(sidecar_reader *r, const placement *p, const char *what, bool *out_ok);
 bool sidecar_int(sidecar_reader *r, const json_t *value, const char *what, int64_t *out);
 /* A string in the program's arena; NULL for null. */
 WEFT_MUST_USE weft_status sidecar_string(sidecar_reader *r, const json_t *value, const char *what, const char **out);

@@ -169,7 +169,8 @@ static weft_status read_dynamic_dims(sidecar_reader *r, const json_t *list, cons
     return NULL;
 }
 
-weft_status sidecar_check(sidecar_reader *r, const placement *p, const char *what, bool *out_ok) {
+/* Checks axes against the mesh; a problem is reported and false returned. */
+static weft_status check_placement(sidecar_reader *r, const placement *p, const char *what, bool *out_ok) {
     *out_ok = true;
     if (!p->mesh) return NULL;
     weft_status status = placement_check(p, -1, r->place);
@@ -229,5 +230,5 @@ weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const cha
     if ((value = json_object_get(o, "chunk_id")) && !sidecar_int(r, value, what, &out->chunk_id)) return NULL;
     if ((value = json_object_get(o, "dynamic_dims"))) TRY(read_dynamic_dims(r, value, what, out));
     if ((value = json_object_get(o, "partial"))) TRY(sidecar_partial(r, value, what, out));
-    return sidecar_check(r, out, what, out_ok);
+    return check_placement(r, out, what, out_ok);
 }

@@ -30,7 +30,7 @@ static void put_infinity(buffer *out, double value) {
     buffer_text(out, value < 0 ? "-.inf" : ".inf");
 }
 
-void yaml_put_double(buffer *out, double value) {
+static void put_double(buffer *out, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     if (isfinite(value))
@@ -65,11 +65,11 @@ static bool has_tag(const buffer *out, size_t start) {
 static void put_tagged_double(buffer *out, double value) {
     buffer_text(out, "!double ");
     size_t start = out->nbytes;
-    yaml_put_double(out, value);
+    put_double(out, value);
     if (!has_tag(out, start) || out->failed) return;
     out->nbytes = start;
     buffer_text(out, "[");
-    yaml_put_double(out, value);
+    put_double(out, value);
     buffer_text(out, "]");
 }
 
@@ -88,12 +88,12 @@ static void put_scalar(buffer *out, const scalar *s) {
     switch (s->type) {
     case SCALAR_BOOLEAN: buffer_text(out, s->b ? "true" : "false"); break;
     case SCALAR_LONG: buffer_format(out, "%" PRId64, s->i); break;
-    case SCALAR_FLOAT64: yaml_put_double(out, s->r); break;
+    case SCALAR_FLOAT64: put_double(out, s->r); break;
     case SCALAR_COMPLEX128:
         buffer_text(out, "[");
-        yaml_put_double(out, s->r);
+        put_double(out, s->r);
         buffer_text(out, ", ");
-        yaml_put_double(out, s->imaginary);
+        put_double(out, s->imaginary);
         buffer_text(out, "]");
         break;
     }
@@ -136,7 +136,7 @@ static void put_list(buffer *out, const weft_attr *a) {
         buffer_text(out, i ? ", " : "");
         switch (a->type) {
         case ATTR_FLOATS: put_float(out, a->u.floats[i]); break;
-        case ATTR_FLOAT64S: yaml_put_double(out, a->u.floats[i]); break;
+        case ATTR_FLOAT64S: put_double(out, a->u.floats[i]); break;
         case ATTR_BOOLEANS: buffer_text(out, a->u.bools[i] ? "true" : "false"); break;
         case ATTR_SCALARS: put_scalar(out, &a->u.scalars[i]); break;
         default: buffer_format(out, "%" PRId64, a->u.ints[i]); break;
@@ -207,7 +207,7 @@ static bool find_value(const word_row *rows, size_t count, const char *word, int
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
-const char *yaml_role_word(int64_t role) {
+static const char *role_word(int64_t role) {
     return find_word(roles, COUNT(roles), role);
 }
 bool yaml_role_parse(const char *word, int64_t *out) {
@@ -235,8 +235,8 @@ static bool is_string(const weft_attr *a, const char *attr_name, const char *val
 /* The four attrs that `.role` stands for. */
 static bool is_usual_role(const weft_attr *a, size_t left) {
     return left >= 4 && is_string(&a[0], "op_device", "") && is_string(&a[1], "op_namescope", "/") &&
-           a[2].type == ATTR_INT && name_is(a[2].name, "op_role") && yaml_role_word(a[2].u.i) &&
-           a[3].type == ATTR_STRINGS && a[3].count == 0 && name_is(a[3].name, "op_role_var");
+           a[2].type == ATTR_INT && name_is(a[2].name, "op_role") && role_word(a[2].u.i) && a[3].type == ATTR_STRINGS &&
+           a[3].count == 0 && name_is(a[3].name, "op_role_var");
 }
 
 /* --- lists of attrs ----------------------------------------------------------------------------------------------- */
@@ -272,7 +272,7 @@ static bool has_repeated_name(yaml_writer *w, const weft_attr *attrs, size_t cou
 /* One entry; the number of attrs that it stands for. */
 static size_t put_attr(yaml_writer *w, const weft_attr *a, size_t left) {
     if (is_usual_role(a, left)) {
-        buffer_format(w->out, ".role: %s", yaml_role_word(a[2].u.i));
+        buffer_format(w->out, ".role: %s", role_word(a[2].u.i));
         return 4;
     }
     if (yaml_is_callstack(a)) {

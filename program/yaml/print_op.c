@@ -165,7 +165,7 @@ static void put_string_member(buffer *out, bool *first, const char *key, const c
     yaml_put_string(out, value, strlen(value));
 }
 
-void yaml_put_op_dist(yaml_writer *w, const op_dist *d) {
+static void put_op_dist(yaml_writer *w, const op_dist *d) {
     const op_dist_rest *rest = op_dist_rest_of(d);
     bool first = true;
     buffer_text(w->out, "{");
@@ -245,7 +245,7 @@ void yaml_put_op(yaml_writer *w, const weft_op *op) {
     put_text_member(w->out, &first, "unknown", unknown.bytes, unknown.nbytes);
     if (op->dist) {
         put_member(w->out, &first, "dist");
-        yaml_put_op_dist(w, op->dist);
+        put_op_dist(w, op->dist);
     }
     buffer_text(w->out, "}");
 }

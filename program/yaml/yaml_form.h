@@ -21,7 +21,6 @@ typedef struct yaml_writer {
 } yaml_writer;
 
 void yaml_put_ints(buffer *out, const int64_t *values, size_t count);
-void yaml_put_double(buffer *out, double value);
 /* A name as a key of a flow mapping, with its colon; a long one in YAML's explicit form. */
 void yaml_put_key(buffer *out, const name *n);
 bool yaml_is_long_key(const name *n);
@@ -35,12 +34,10 @@ bool yaml_seen(yaml_writer *w, const name *n);
 void yaml_put_var(yaml_writer *w, const weft_var *v);
 void yaml_put_op(yaml_writer *w, const weft_op *op);
 void yaml_put_var_dist(yaml_writer *w, const weft_var *v);
-void yaml_put_op_dist(yaml_writer *w, const op_dist *d);
 
 /* "!long", "!strings", ... */
 const char *yaml_type_tag(attr_type type);
 /* Words for roles and kinds of vars; NULL where there is none. */
-const char *yaml_role_word(int64_t role);
 bool yaml_role_parse(const char *word, int64_t *out);
 const char *yaml_kind_word(int32_t kind);
 bool yaml_kind_parse(const char *word, int32_t *out);

@@ -24,7 +24,8 @@ void normal_fini(normal *n) {
 
 /* --- rings -------------------------------------------------------------------------------------------------------- */
 
-bool grid_axes(const mesh *m, const int64_t *ranks, size_t nranks, uint32_t *out_axes) {
+/* The axes of `m` along which the ranks vary; false if they are not all ranks that vary along these. */
+static bool grid_axes(const mesh *m, const int64_t *ranks, size_t nranks, uint32_t *out_axes) {
     int64_t first[MESH_MAX_NDIM], at[MESH_MAX_NDIM];
     uint32_t axes = 0;
     if (!nranks || !mesh_coordinates(m, ranks[0], first)) return false;

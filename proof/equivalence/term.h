@@ -154,8 +154,6 @@ WEFT_MUST_USE weft_status term_reduce(terms *t, value x, weft_reduce reduce, con
 WEFT_MUST_USE weft_status term_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);
 /* A term like `id` over other arguments (as many), with the rules of its kind. */
 WEFT_MUST_USE weft_status term_again(terms *t, uint32_t id, const value *args, value *out);
-/* The axes of `m` along which the ranks vary; false if they are not all ranks that vary along these. */
-bool grid_axes(const mesh *m, const int64_t *ranks, size_t nranks, uint32_t *out_axes);
 
 /* --- normal forms (normal.c) -------------------------------------------------------------------------------------- */
 

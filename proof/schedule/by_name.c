@@ -85,7 +85,8 @@ static weft_status add_hazards(by_name *z) {
 
 /* --- chains ------------------------------------------------------------------------------------------------------- */
 
-weft_status by_name_leads(by_name *z, uint32_t from, uint32_t to, bool *out) {
+/* Whether a path leads from `from` to `to`. Takes as long as there are edges into what lies between the two. */
+static weft_status leads_to(by_name *z, uint32_t from, uint32_t to, bool *out) {
     z->stamp++;
     z->stack.count = 0;
     *out = false;
@@ -114,7 +115,7 @@ weft_status by_name_behind(by_name *z, uint32_t from, bool **out) {
 /* An edge that a rule adds: not where a path leads there already. */
 static weft_status add_edge(by_name *z, uint32_t from, uint32_t to) {
     bool leads;
-    TRY(by_name_leads(z, from, to, &leads));
+    TRY(leads_to(z, from, to, &leads));
     return leads ? NULL : by_name_add(z, from, to);
 }
 

@@ -65,8 +65,6 @@ bool by_name_draws(const weft_op *op);
 bool by_name_is_async(const weft_op *op);
 /* Inputs of which only type and shape count. */
 bool by_name_needs_no_bytes(const weft_op *op, const slot *s);
-/* Whether a path leads from `from` to `to`. Takes as long as there are edges into what lies between the two. */
-WEFT_MUST_USE weft_status by_name_leads(by_name *z, uint32_t from, uint32_t to, bool *out);
 /* Marks all that comes after `from`: n flags. */
 WEFT_MUST_USE weft_status by_name_behind(by_name *z, uint32_t from, bool **out);
 
@@ -105,7 +103,6 @@ void reach_fill(reach *r);
 void reach_drop(reach *r);
 /* Adds what comes before the predecessors of `y`, then these themselves. */
 void reach_join(const reach *r, uint32_t y, uint64_t *row);
-void reach_join_own(const reach *r, uint32_t y, uint64_t *row);
 
 static inline uint64_t *reach_row(const reach *r, uint32_t y) {
     return r->rows + (size_t)y * REACH_WORDS;

@@ -36,7 +36,7 @@ void reach_join(const reach *r, uint32_t y, uint64_t *row) {
     }
 }
 
-void reach_join_own(const reach *r, uint32_t y, uint64_t *row) {
+static void join_own(const reach *r, uint32_t y, uint64_t *row) {
     const list *l = &r->z->before[y];
     for (size_t i = 0; i < l->count; i++)
         if (r->column_of[l->items[i]] != NO_COLUMN) reach_set(row, r->column_of[l->items[i]]);
@@ -46,7 +46,7 @@ void reach_fill(reach *r) {
     for (uint32_t y = r->first + 1; y < r->nrows; y++) {
         uint64_t row[REACH_WORDS] = {0};
         reach_join(r, y, row);
-        reach_join_own(r, y, row);
+        join_own(r, y, row);
         memcpy(reach_row(r, y), row, sizeof row);
     }
 }
@@ -86,7 +86,7 @@ static void mark_implied(shrinker *k, const by_name *z) {
             uint16_t column = r->column_of[l->items[i]];
             if (column != NO_COLUMN && reach_has(row, column)) k->implied[k->first_edge[y] + i] = true;
         }
-        reach_join_own(r, y, row);
+        join_own(r, y, row);
         memcpy(reach_row(r, y), row, sizeof row);
     }
 }

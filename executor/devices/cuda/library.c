@@ -66,7 +66,8 @@ static void open_runtime(void) {
     if (edges) cuda.GraphGetEdges = (__typeof__(&cudaGraphGetEdges))edges;
 }
 
-bool cuda_open(const char **out_why) {
+/* Once a process. false: *out_why, which nobody frees, says why it cannot be used. */
+static bool open_once(const char **out_why) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, open_runtime);
     *out_why = why_not;
@@ -75,7 +76,7 @@ bool cuda_open(const char **out_why) {
 
 bool cuda_probe(int *out_ndevices, char *why, size_t nbytes) {
     const char *no_runtime;
-    if (!cuda_open(&no_runtime)) {
+    if (!open_once(&no_runtime)) {
         snprintf(why, nbytes, "%s", no_runtime);
         return false;
     }

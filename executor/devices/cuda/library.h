@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* The CUDA runtime: cuda.Malloc is cudaMalloc. Filled in by cuda_open. */
+/* The CUDA runtime: cuda.Malloc is cudaMalloc. Filled in by cuda_probe. */
 typedef struct cuda_runtime {
 #define CALL(name) __typeof__(&cuda##name) name;
 #include "executor/devices/cuda/runtime.def"
@@ -14,8 +14,6 @@ typedef struct cuda_runtime {
 } cuda_runtime;
 extern cuda_runtime cuda;
 
-/* Opens the runtime, once a process. false: *out_why, which nobody frees, says why it cannot be used. */
-bool cuda_open(const char **out_why);
 /* Whether there is a device; else why not. */
 bool cuda_probe(int *out_ndevices, char *why, size_t nbytes);
 /* A status for a result that is not 0. */

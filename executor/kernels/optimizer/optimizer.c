@@ -32,7 +32,8 @@ size_t dense_gradient_nbytes(const tensor *param, const tensor *grad) {
     return grad->height < 0 ? 0 : tensor_nbytes(param);
 }
 
-weft_status check_rows(const kernel_call *c, const tensor *param, const tensor *grad) {
+/* Rows are within the parameter. */
+static weft_status check_rows(const kernel_call *c, const tensor *param, const tensor *grad) {
     for (int64_t i = 0; i < grad->dims[0]; i++)
         if (grad->rows[i] < 0 || grad->rows[i] >= param->dims[0])
             return kernel_failed(c, "expected rows of 0 to %lld in Grad, found %lld", (long long)param->dims[0] - 1,

@@ -26,8 +26,6 @@ size_t dense_gradient_nbytes(const tensor *param, const tensor *grad);
 /* The gradient's elements as a tensor like `param`: its own, or rows added up in `workspace`. */
 WEFT_MUST_USE weft_status dense_gradient(const kernel_call *c, const tensor *param, const tensor *grad, void *workspace,
                                          const void **out_grad);
-/* Rows are within the parameter. */
-WEFT_MUST_USE weft_status check_rows(const kernel_call *c, const tensor *param, const tensor *grad);
 
 /* Updates u in place, in fp64 or fp32; a half-precision parameter through its master copy, rounded into `param` after.
  */
