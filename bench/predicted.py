@@ -1,12 +1,13 @@
 """Predicted beside measured: steps of five models on thread ranks, by a machine that was calibrated in the same minute.
 
-usage: predicted.py [--rounds R] [--ranks N] [--steps S] [--launch=OPTIONS] [MODEL...]     default mlp lenet gpt_tiny gpt_mini resnet18
+usage: predicted.py [--rounds R] [--ranks N] [--seconds S] [--launch=OPTIONS] [MODEL...]     default mlp lenet gpt_tiny gpt_mini resnet18
 
 --launch="--launch --hosts a:1,b:1": ranks are processes, of weft run and weft calibrate alike; predicted_network.sh does so over a link.
 
 In each round, for each model: weft calibrate; weft run --profile of the program with its reduces on the compute stream, where nothing runs
 beside compute; weft run of the program through configs/data_parallel.yaml; weft simulate of that, by the cluster file and the profile.
-Medians over rounds count. The error is predicted over measured; what it is of the compute and of collectives alone is `weft plan --costs`.
+A run lasts about --seconds, 0.5, and has 20 steps at least: shorter ones say where the system happened to put the threads. Medians over
+rounds count. The error is predicted over measured; what it is of the compute and of collectives alone is `weft plan --costs`.
 A quiet machine: with more to do than cores every number here is another program's. The load is printed.
 """
 import argparse
@@ -50,8 +51,13 @@ class Model:
             weft('opt', os.path.join(at, 'serial.pdmodel'), '-o', out, '--passes', passes, '--set', f'data_parallel.ranks={ranks}')
         self.measured, self.predicted = {}, {}
 
-    def round(self, steps):
-        weft('calibrate', '--ranks', self.ranks, '--steps', '9', '-o', self.cluster, *self.launch, *(['--most-bytes', '4194304'] if self.launch else []))
+    def count_steps(self, seconds):
+        first = step_ms('run', self.plain, '--ranks', self.ranks, *self.data, '--steps', '20', *self.launch)
+        return max(20, round(1e3 * seconds / first))
+
+    def round(self, seconds):
+        steps = self.count_steps(seconds)
+        weft('calibrate', '--ranks', self.ranks, '-o', self.cluster, *self.launch, *(['--most-bytes', '4194304'] if self.launch else []))
         weft('run', self.plain, '--ranks', self.ranks, *self.data, '--steps', str(steps), f'--profile={self.times}', *self.launch)
         for kind in 'plain', 'overlapped':
             program = getattr(self, kind)
@@ -68,7 +74,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--ranks', type=int, default=2)
-    parser.add_argument('--steps', type=int, default=20)
+    parser.add_argument('--seconds', type=float, default=0.5)
     parser.add_argument('--launch', type=shlex.split, default=[])
     parser.add_argument('models', nargs='*', default=['mlp', 'lenet', 'gpt_tiny', 'gpt_mini', 'resnet18'])
     args = parser.parse_args()
@@ -76,7 +82,7 @@ def main():
         models = [Model(name, folder, args.ranks, args.launch) for name in args.models]
         for _ in range(args.rounds):
             for model in models:
-                model.round(args.steps)
+                model.round(args.seconds)
     print(f'{args.ranks} ranks{" as processes" if args.launch else ""} on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step\n')
     print('| model | reduces | measured | predicted | error |\n| --- | --- | --- | --- | --- |')
     for model in models:

@@ -1,4 +1,5 @@
-/* agree.c: the agreement of plan/agree.h between the processes of a world, each of which runs some ranks of an executor.
+/* agree.c: the agreement of plan/agree.h between the processes of a world, each of which runs some ranks of an
+ * executor.
  */
 #include "executor/agree.h"
 

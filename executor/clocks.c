@@ -2,8 +2,8 @@
  *
  * The idea: process p leaves after rank 0's process has come, and that one leaves after p has come. So p's clock is
  * ahead by at most left(p) - came(0), and by at least came(p) - left(0). Each round narrows the interval, down to what
- * the fastest gather takes. Clocks that may be equal are taken for one clock, as processes of one machine have; else the
- * middle is taken. What a round found out is told in the next one. */
+ * the fastest gather takes. Clocks that may be equal are taken for one clock, as processes of one machine have; else
+ * the middle is taken. What a round found out is told in the next one. */
 #include "executor/clocks.h"
 
 enum { ROUNDS = 12 };
@@ -19,10 +19,10 @@ static weft_status tell(comm_world *w, double timeout_seconds, stay own, stay *o
     if (!mine) return base_out_of_memory();
     for (int i = 0; i < w->nlocal; i++) mine[i] = own;
     weft_status status = comm_world_gather(w, &(comm_gather){.mine = mine,
-                                                            .all = mine + w->nlocal,
-                                                            .nbytes_each = sizeof *mine,
-                                                            .timeout_seconds = timeout_seconds,
-                                                            .when = "to compare clocks"});
+                                                             .all = mine + w->nlocal,
+                                                             .nbytes_each = sizeof *mine,
+                                                             .timeout_seconds = timeout_seconds,
+                                                             .when = "to compare clocks"});
     *out_first = mine[w->nlocal];
     base_free(w->allocator, mine, (size_t)(w->nlocal + w->nranks) * sizeof *mine);
     return status;

@@ -22,7 +22,7 @@ typedef struct stream_state {
     device_instr *instrs;
     size_t ninstrs;
     profile_cell *cells; /* by instruction; then one for waiting. NULL: nothing is profiled */
-    int64_t *samples;    /* with cells: by instruction PROFILE_SAMPLES of its last turns */
+    trace_event *turns;  /* with cells: by instruction PROFILE_SAMPLES of its last turns */
     trace_event *last;   /* with cells: room for a step's events, where there is no timeline */
 } stream_state;
 
@@ -82,7 +82,7 @@ struct weft_executor {
     size_t nwatched;           /* collectives with an in-flight record, over all ranks */
 
     timeline *timeline;               /* NULL: nothing is traced */
-    clock_reading clock;              /* with a timeline: when it began */
+    clock_reading clock;              /* with a timeline or a profile: when it began */
     struct executor_profile *profile; /* NULL: nothing is profiled */
 };
 
@@ -119,7 +119,8 @@ WEFT_MUST_USE weft_status value_index_init(value_index *index, const weft_plan *
 /* The value of that name; "NAME#rows" are its rows. -1 if there is none. */
 int32_t value_index_find(const value_index *index, const char *n);
 
-/* --- device_instr.c: for devices, while they record ---------------------------------------------------------------- */
+/* --- device_instr.c: for devices, while they record ----------------------------------------------------------------
+ */
 /* A fault of an instruction, with rank and op in front. */
 weft_status bind_error(const rank_state *rank, weft_code code, const plan_instr *instr, const char *format, ...)
     WEFT_PRINTF(4, 5);
@@ -147,15 +148,17 @@ void executor_fail_ring(weft_executor *x, int rank, int64_t ring_id, weft_status
 void executor_wake(weft_executor *x);
 
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
-WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it; measures the machine */
+WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it */
 /* Adds what the step that has just ended took, of one stream and as a whole. */
 void profile_add_times(stream_state *s, const trace_event *events, profile_cell waiting);
 void profile_add_step(weft_executor *x);
 
 /* --- trace.c ------------------------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status trace_init(weft_executor *x); /* where options ask for it */
-/* Compares the clocks of processes, where there is a timeline. */
+/* Compares the clocks of processes, where there is a timeline or a profile. */
 WEFT_MUST_USE weft_status trace_begin(weft_executor *x);
+/* How this process's clock goes by rank 0's, since trace_begin. By all processes. */
+WEFT_MUST_USE weft_status trace_clock(const weft_executor *x, timeline_clock *out);
 /* Takes the times of the step that has just ended from the device, for the timeline and the profile. */
 void trace_keep_step(weft_executor *x);
 

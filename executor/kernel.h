@@ -40,7 +40,8 @@ typedef struct row_split {
 struct comm_request;
 typedef struct kernel_rounds {
     int count;
-    /* What it asks of its ring: looks at types and addresses, at no bytes. What the request points to is the state's. */
+    /* What it asks of its ring: looks at types and addresses, at no bytes. What the request points to is the state's.
+     */
     void (*ask)(const struct kernel_call *c, int round, struct comm_request *out);
     weft_status (*work)(const struct kernel_call *c, int round); /* NULL: there is none */
 } kernel_rounds;
@@ -77,9 +78,9 @@ typedef struct kernel_prepare {
     int ring_index;          /* of this rank in it */
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
     bool older; /* the program's version has the older definition of the op (ops/versions.def); set by kernel_bind */
-    row_split split;         /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
+    row_split split; /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
     const struct kernel *adapted; /* for the adaptor of half types: the kernel that it stands for */
-    const kernel_rounds *rounds; /* set by prepare where run asks something of the ring */
+    const kernel_rounds *rounds;  /* set by prepare where run asks something of the ring */
 } kernel_prepare;
 
 typedef weft_status (*kernel_run_fn)(const kernel_call *);

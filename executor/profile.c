@@ -27,10 +27,10 @@ weft_status profile_init(weft_executor *x) {
             stream_state *s = &x->ranks[r].streams[i];
             s->cells = ARENA_ARRAY(&x->arena, profile_cell, s->ninstrs + 1);
             s->last = ARENA_ARRAY(&x->arena, trace_event, s->ninstrs + 1);
-            s->samples = ARENA_ARRAY(&x->arena, int64_t, s->ninstrs * PROFILE_SAMPLES + 1);
-            if (!s->cells || !s->last || !s->samples) return base_out_of_memory();
+            s->turns = ARENA_ARRAY(&x->arena, trace_event, s->ninstrs * PROFILE_SAMPLES + 1);
+            if (!s->cells || !s->last || !s->turns) return base_out_of_memory();
         }
-    return x->device->engine->measure(x->device, x->options.nthreads, &x->profile->roofline);
+    return NULL;
 }
 
 /* The first step warmed up caches and touched pages: it is forgotten. */
@@ -38,9 +38,8 @@ void profile_add_times(stream_state *s, const trace_event *events, profile_cell 
     if (s->executor->nsteps == 1) memset(s->cells, 0, (s->ninstrs + 1) * sizeof *s->cells);
     for (size_t i = 0; i < s->ninstrs; i++) {
         if (events[i].start_ns < 0) continue;
-        int64_t ns = events[i].end_ns - events[i].start_ns;
-        s->samples[i * PROFILE_SAMPLES + (size_t)s->cells[i].count % PROFILE_SAMPLES] = ns;
-        s->cells[i].ns += ns;
+        s->turns[i * PROFILE_SAMPLES + (size_t)s->cells[i].count % PROFILE_SAMPLES] = events[i];
+        s->cells[i].ns += events[i].end_ns - events[i].start_ns;
         s->cells[i].count++;
     }
     s->cells[s->ninstrs].ns += waiting.ns;
@@ -189,7 +188,7 @@ typedef struct all_ranks {
     arena *scratch;
     rank_outline *outlines;
     const profile_cell **cells;
-    const int64_t **turns; /* of collectives, in the order of cells: PROFILE_SAMPLES each */
+    const trace_event **turns; /* of collectives, in the order of cells: PROFILE_SAMPLES each, by one clock */
 } all_ranks;
 
 static bool is_collective(const plan_instr *instr) {
@@ -243,8 +242,9 @@ static weft_status tell_cells(all_ranks *all) {
             const stream_state *s = &x->ranks[k].streams[i];
             memcpy(at, s->cells, (s->ninstrs + 1) * sizeof *at);
             for (size_t j = 0; j < s->ninstrs; j++) {
-                int64_t samples[PROFILE_SAMPLES]; /* the stream's own go on in order */
-                memcpy(samples, s->samples + j * PROFILE_SAMPLES, sizeof samples);
+                const trace_event *turns = s->turns + j * PROFILE_SAMPLES;
+                int64_t samples[PROFILE_SAMPLES];
+                for (size_t n = 0; n < PROFILE_SAMPLES; n++) samples[n] = turns[n].end_ns - turns[n].start_ns;
                 at[j].median_ns = median_of(samples, at[j].count);
             }
             at += s->ninstrs + 1;
@@ -254,28 +254,40 @@ static weft_status tell_cells(all_ranks *all) {
     return NULL;
 }
 
-/* What collectives took in the last steps; a negative first turn: of one that does not run once in each step. */
+/* One that does not run once in each step starts at -1. */
+static void note_turns(const weft_executor *x, const stream_state *s, size_t j, const timeline_clock *clock,
+                       trace_event *out) {
+    bool runs_each_step = s->cells[j].count == x->profile->nsteps;
+    for (size_t k = 0; k < PROFILE_SAMPLES; k++) {
+        const trace_event *turn = &s->turns[j * PROFILE_SAMPLES + k];
+        out[k].start_ns = runs_each_step ? timeline_common_ns(clock, turn->start_ns) : -1;
+        out[k].end_ns = timeline_common_ns(clock, turn->end_ns);
+    }
+}
+
+/* When collectives ran in the last steps. */
 static weft_status tell_turns(all_ranks *all) {
     const weft_executor *x = all->executor;
     size_t *nbytes = ARENA_ARRAY(all->scratch, size_t, x->nranks), total = 0, own = 0;
-    all->turns = ARENA_ARRAY(all->scratch, const int64_t *, x->nranks);
+    timeline_clock clock;
+    all->turns = ARENA_ARRAY(all->scratch, const trace_event *, x->nranks);
     if (!nbytes || !all->turns) return base_out_of_memory();
+    TRY(trace_clock(x, &clock));
     for (int r = 0; r < x->nranks; r++) {
         size_t n = all->outlines[r].ncollectives * PROFILE_SAMPLES;
-        nbytes[r] = n * sizeof(int64_t);
+        nbytes[r] = n * sizeof(trace_event);
         total += n;
         if (executor_has_rank(x, r)) own += n;
     }
-    int64_t *mine = ARENA_ARRAY(all->scratch, int64_t, own + 1), *at = mine;
-    int64_t *turns = ARENA_ARRAY(all->scratch, int64_t, total + 1);
+    trace_event *mine = ARENA_ARRAY(all->scratch, trace_event, own + 1), *at = mine;
+    trace_event *turns = ARENA_ARRAY(all->scratch, trace_event, total + 1);
     if (!mine || !turns) return base_out_of_memory();
     for (int k = 0; k < x->nlocal; k++)
         for (int i = 0; i < x->ranks[k].plan->nstreams; i++) {
             const stream_state *s = &x->ranks[k].streams[i];
             for (size_t j = 0; j < s->ninstrs; j++) {
                 if (!is_collective(s->instrs[j].instr)) continue;
-                memcpy(at, s->samples + j * PROFILE_SAMPLES, PROFILE_SAMPLES * sizeof *at);
-                if (s->cells[j].count != x->profile->nsteps) *at = -1;
+                note_turns(x, s, j, &clock, at);
                 at += PROFILE_SAMPLES;
             }
         }
@@ -284,24 +296,35 @@ static weft_status tell_turns(all_ranks *all) {
     return NULL;
 }
 
-/* A collective takes the rank that comes last as long as the collective lasts, and the others as long as they wait
- * besides: in each step the shortest turn of all ranks counts. */
-static double rest_of_steps(const all_ranks *all, const profile_report *r, const profile_group *g) {
-    int64_t rest[PROFILE_SAMPLES];
-    memcpy(rest, r->profile.samples, sizeof rest);
-    for (uint64_t c = 0; c < all->outlines[g->first_rank].ncollectives; c++)
+/* A collective lasts from when the last rank starts it until the last rank has ended it: before that, ranks wait for
+ * the one that is late. By sample what all of a step's last. False: one of them does not run once in each step. */
+static bool collectives_of_steps(const all_ranks *all, int group, int first_rank, int64_t *out) {
+    memset(out, 0, PROFILE_SAMPLES * sizeof *out);
+    for (uint64_t c = 0; c < all->outlines[first_rank].ncollectives; c++)
         for (size_t s = 0; s < PROFILE_SAMPLES; s++) {
-            int64_t least = INT64_MAX;
-            for (int k = 0; k < r->nranks; k++) {
-                if (all->outlines[k].group != g - r->groups) continue;
-                const int64_t *turns = all->turns[k] + c * PROFILE_SAMPLES;
-                if (turns[0] < 0) return -1;
-                if (turns[s] < least) least = turns[s];
+            int64_t start = INT64_MIN, end = INT64_MIN;
+            for (int k = 0; k < all->executor->nranks; k++) {
+                if (all->outlines[k].group != group) continue;
+                const trace_event *turn = &all->turns[k][c * PROFILE_SAMPLES + s];
+                if (turn->start_ns == -1) return false;
+                if (turn->start_ns > start) start = turn->start_ns;
+                if (turn->end_ns > end) end = turn->end_ns;
             }
-            rest[s] -= least;
+            out[s] += end - start;
         }
-    int64_t median = median_of(rest, r->profile.nsteps);
-    return median > 0 ? 1e-9 * (double)median : 0;
+    return true;
+}
+
+static double seconds_of(int64_t *samples, int64_t count) {
+    int64_t ns = median_of(samples, count);
+    return ns > 0 ? 1e-9 * (double)ns : 0;
+}
+
+static double rest_of_steps(const all_ranks *all, const profile_report *r, const profile_group *g) {
+    int64_t rest[PROFILE_SAMPLES], collectives[PROFILE_SAMPLES];
+    if (!collectives_of_steps(all, (int)(g - r->groups), g->first_rank, collectives)) return -1;
+    for (size_t s = 0; s < PROFILE_SAMPLES; s++) rest[s] = r->profile.samples[s] - collectives[s];
+    return seconds_of(rest, r->profile.nsteps);
 }
 
 static weft_status find_groups(all_ranks *all, profile_report *r) {
@@ -338,6 +361,8 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
     if (!x->profile || !x->profile->nsteps)
         return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
                                   "no profile: run a step of an executor with options.profile");
+    executor_profile *p = x->profile;
+    if (!p->roofline.nthreads) TRY(x->device->engine->measure(x->device, x->options.nthreads, &p->roofline));
     TRY(tell_outlines(&all));
     TRY(tell_cells(&all));
     TRY(tell_turns(&all));
@@ -348,6 +373,15 @@ weft_status profile_compute(const weft_executor *x, arena *scratch, profile_repo
     for (size_t g = 0; g < r.ngroups; g++)
         if (r.groups[g].plan) TRY(fill_group(&all, &r, &r.groups[g]));
     *out_report = r;
+    return NULL;
+}
+
+weft_status profile_collective_seconds(const weft_executor *x, arena *scratch, double *out_seconds) {
+    all_ranks all = {.executor = x, .scratch = scratch};
+    int64_t collectives[PROFILE_SAMPLES];
+    TRY(tell_outlines(&all));
+    TRY(tell_turns(&all));
+    *out_seconds = collectives_of_steps(&all, 0, 0, collectives) ? seconds_of(collectives, x->profile->nsteps) : 0;
     return NULL;
 }
 

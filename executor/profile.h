@@ -21,7 +21,7 @@ double roofline_floor(const roofline *c, double flops, double nbytes);
 
 /* What an executor keeps with options.profile. The first of several steps warms up and is not counted. */
 struct executor_profile {
-    roofline roofline;
+    roofline roofline; /* measured for the first report */
     int64_t steps_ns;
     int64_t nsteps;
     int64_t samples[PROFILE_SAMPLES]; /* the last steps */
@@ -49,8 +49,8 @@ typedef struct profile_group {
     int first_rank, nranks;
     profile_row *ops, *types; /* in plan order; the most expensive first */
     size_t nops, ntypes;
-    /* What a step takes besides its collectives and the waiting in them, the median of the last steps. Negative: some
-     * collective does not run once in each step. */
+    /* What a step takes besides its collectives, the median of the last steps. A collective lasts from the last rank's
+     * start to the last rank's end. Negative: some collective does not run once in each step. */
     double rest_seconds;
     const plan_instr *peak; /* the first instruction at which most temporaries are live */
 } profile_group;
@@ -65,6 +65,9 @@ typedef struct profile_report {
 
 /* By all processes. Everything lies in `scratch`. */
 WEFT_MUST_USE weft_status profile_compute(const weft_executor *x, arena *scratch, profile_report *out_report);
+
+/* What a step's collectives take, of ranks that all run one plan: the median of the last steps. By all processes. */
+WEFT_MUST_USE weft_status profile_collective_seconds(const weft_executor *x, arena *scratch, double *out_seconds);
 
 /* A form: a head, groups, a tail. Processes print their groups; the first one's head is taken. */
 typedef struct profile_printer {

@@ -18,8 +18,7 @@ static void print_head(const profile_report *r, buffer *out) {
     const roofline *c = &r->profile.roofline;
     char sizes[3][32];
     buffer_format(out, "profile: %lld step%s of %.3f ms, %d rank%s\n", (long long)r->profile.nsteps,
-                  r->profile.nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->nranks,
-                  r->nranks == 1 ? "" : "s");
+                  r->profile.nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->nranks, r->nranks == 1 ? "" : "s");
     buffer_format(out, "machine: %d thread%s reach%s %.1f GFLOP/s (fp32); %.1f GB/s in %s, %.1f in %s, %.1f in %s\n",
                   c->nthreads, c->nthreads == 1 ? "" : "s", c->nthreads == 1 ? "es" : "", 1e-9 * c->flops,
                   1e-9 * c->bandwidth[0], amount((double)c->nbytes[0], sizes[0], sizeof sizes[0]),

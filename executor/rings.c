@@ -15,10 +15,9 @@ static weft_status check_carrier(const weft_executor *x, const rank_state *rank,
     const char *device_name = x->device->engine->name;
     char op[200];
     if (engine->run || comm_can_enqueue(rank->rings[rank->nrings - 1].comm, device_name)) return NULL;
-    return weft_status_create(WEFT_UNSUPPORTED, NULL,
-                              "rank %d, %s: rings of engine %s run on streams of device %s only, and this is %s",
-                              rank->rank, instr_place(plan_ring_first(r), op, sizeof op), engine->name,
-                              engine->enqueues_on, device_name);
+    return weft_status_create(
+        WEFT_UNSUPPORTED, NULL, "rank %d, %s: rings of engine %s run on streams of device %s only, and this is %s",
+        rank->rank, instr_place(plan_ring_first(r), op, sizeof op), engine->name, engine->enqueues_on, device_name);
 }
 
 static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_ring *r) {
@@ -34,8 +33,9 @@ static weft_status add_ring(weft_executor *x, rank_state *rank, const plan_ring 
     if (!u->inflight) return base_out_of_memory();
     weft_status status = comm_ring_get(x->world, u->id, r->nranks, u->ranks, rank->rank, &u->comm);
     if (status) {
-        weft_status worded = weft_status_create(weft_status_code(status), NULL, "rank %d, %s: %s", rank->rank,
-                                                instr_place(plan_ring_first(r), op, sizeof op), weft_status_message(status));
+        weft_status worded =
+            weft_status_create(weft_status_code(status), NULL, "rank %d, %s: %s", rank->rank,
+                               instr_place(plan_ring_first(r), op, sizeof op), weft_status_message(status));
         weft_status_free(status);
         return worded;
     }

@@ -1,8 +1,8 @@
 /* trace.c: the timeline of an executor (plan/timeline/) seen from outside.
  *
- * Each process keeps the times of its own ranks, by its own clock. For a document they compare clocks once more (as when
- * the executor was made: what is in between is taken to go evenly), tell where the first event is, and each prints its
- * parts; all get the whole. */
+ * Each process keeps the times of its own ranks, by its own clock. For a document they compare clocks once more (as
+ * when the executor was made: what is in between is taken to go evenly), tell where the first event is, and each prints
+ * its parts; all get the whole. */
 #include "executor/gather.h"
 
 weft_status trace_init(weft_executor *x) {
@@ -21,7 +21,15 @@ static int64_t now(void *user) {
 }
 
 weft_status trace_begin(weft_executor *x) {
-    return x->timeline ? clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &x->clock) : NULL;
+    if (!x->timeline && !x->profile) return NULL;
+    return clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &x->clock);
+}
+
+weft_status trace_clock(const weft_executor *x, timeline_clock *out) {
+    clock_reading end;
+    TRY(clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &end));
+    *out = (timeline_clock){{x->clock.at_ns, end.at_ns}, {x->clock.ahead_ns, end.ahead_ns}};
+    return NULL;
 }
 
 static trace_event *room_for_step(const weft_executor *x, const stream_state *s) {
@@ -83,12 +91,11 @@ static void add_outline(const outline *o, bool is_before, timeline_frame *f) {
 }
 
 static weft_status find_frame(const weft_executor *x, arena *scratch, timeline_frame *out) {
-    clock_reading end;
+    timeline_clock clock;
     outline *mine = ARENA_ARRAY(scratch, outline, x->nlocal), *all = ARENA_ARRAY(scratch, outline, x->nranks);
     if (!mine || !all) return base_out_of_memory();
-    TRY(clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &end));
-    *out = timeline_frame_of(x->timeline,
-                             &(timeline_clock){{x->clock.at_ns, end.at_ns}, {x->clock.ahead_ns, end.ahead_ns}});
+    TRY(trace_clock(x, &clock));
+    *out = timeline_frame_of(x->timeline, &clock);
     for (int i = 0; i < x->nlocal; i++) mine[i].origin_ns = out->origin_ns;
     mine[0].nplans = x->nplans;
     mine[0].overlap = out->overlap;

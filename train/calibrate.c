@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor/profile.h"
 #include "ops/collectives.h"
 #include "plan/cost.h"
 #include "train/gather.h"
@@ -63,6 +64,13 @@ static weft_status run_steps(calibration *k, weft_executor *executor, double *mi
     return NULL;
 }
 
+/* What all collectives of a step take, from the last rank's start of each to the last rank's end. */
+static weft_status take_turns(calibration *k, weft_executor *executor, measured *out) {
+    *out = (measured){0, 0, 0};
+    for (int step = 0; step < WARM_STEPS + k->options.nsteps; step++) TRY(weft_executor_run(executor));
+    return profile_collective_seconds(executor, &k->scratch, &out->collective);
+}
+
 /* The medians over all ranks, which every process gets. */
 static weft_status take_medians(calibration *k, weft_executor *executor, measured *out) {
     size_t each = TIMES * (size_t)k->options.nsteps, n = (size_t)k->options.nranks * (size_t)k->options.nsteps;
@@ -80,39 +88,51 @@ static weft_status take_medians(calibration *k, weft_executor *executor, measure
     return NULL;
 }
 
-static weft_status measure(calibration *k, const weft_program *program, measured *out) {
+typedef weft_status (*taker)(calibration *k, weft_executor *executor, measured *out);
+
+static weft_status measure(calibration *k, const weft_program *program, taker take, measured *out) {
     weft_plan *plan = NULL;
     weft_executor *executor = NULL;
-    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT, .trace = true, .trace_steps = 1,
+    weft_executor_options options = {WEFT_EXECUTOR_OPTIONS_INIT,      .profile = take == take_turns,
+                                     .trace = take == take_medians,   .trace_steps = 1,
                                      .nthreads = k->options.nthreads, .host = k->options.host};
     weft_status status = NULL;
     TRY_DONE(weft_plan_create(program, NULL, &plan));
     TRY_DONE(
         weft_executor_create(k->context, (const weft_plan *const *)&plan, 1, k->options.nranks, &options, &executor));
-    TRY_DONE(take_medians(k, executor, out));
+    TRY_DONE(take(k, executor, out));
 done:
     weft_executor_destroy(executor);
     weft_plan_destroy(plan);
     return status;
 }
 
-/* A program in which ops on vars are repeated, as text of its own; `line` is one of them. */
+static void begin_text(calibration *k, buffer *words, const char *vars) {
+    buffer_init(words, &k->context->allocator);
+    buffer_format(words, "weft: 1\nblocks:\n- vars: {%s}\n  ops:\n", vars);
+}
+
+/* Of a program as text, which goes away. */
+static weft_status end_text(calibration *k, buffer *words, taker take, measured *out) {
+    weft_program *program = NULL;
+    weft_status status = buffer_status(words);
+    if (!status)
+        status = weft_program_parse(k->context, WEFT_FORM_YAML, words->bytes, words->nbytes, NULL, 0, "calibration",
+                                    &program);
+    if (!status) status = measure(k, program, take, out);
+    weft_program_destroy(program);
+    buffer_fini(words);
+    return status;
+}
+
+/* So many of one op on vars, then of another. */
 static weft_status measure_text(calibration *k, const char *vars, const char *first, int nfirst, const char *second,
                                 int nsecond, measured *out) {
     buffer words;
-    weft_program *program = NULL;
-    buffer_init(&words, &k->context->allocator);
-    buffer_format(&words, "weft: 1\nblocks:\n- vars: {%s}\n  ops:\n", vars);
+    begin_text(k, &words, vars);
     for (int i = 0; i < nfirst; i++) buffer_format(&words, "  - %s\n", first);
     for (int i = 0; i < nsecond; i++) buffer_format(&words, "  - %s\n", second);
-    weft_status status = buffer_status(&words);
-    if (!status)
-        status =
-            weft_program_parse(k->context, WEFT_FORM_YAML, words.bytes, words.nbytes, NULL, 0, "calibration", &program);
-    if (!status) status = measure(k, program, out);
-    weft_program_destroy(program);
-    buffer_fini(&words);
-    return status;
+    return end_text(k, &words, take_medians, out);
 }
 
 /* --- one rank ----------------------------------------------------------------------------------------------------- */
@@ -174,7 +194,7 @@ static weft_status measure_shapes(calibration *k, const shape_of_op *shapes, siz
         weft_program *alone = NULL;
         measured m = {0, 0, 0};
         weft_status status = keep_op(k->options.program, weft_op_index(shapes[i].op), &alone);
-        if (!status) status = measure(k, alone, &m);
+        if (!status) status = measure(k, alone, take_medians, &m);
         weft_program_destroy(alone);
         TRY(status);
         flops += shapes[i].cost.flops * shapes[i].count;
@@ -268,35 +288,40 @@ static weft_status measure_rank(calibration *k) {
 
 typedef struct probe {
     collective_kind kind;
-    const char *op;
+    const char *op, *attrs;
     bool has_out;                 /* a var of its own */
     bool in_is_part, out_is_part; /* of the larger side an n-th */
 } probe;
 
 static const probe probes[] = {
-    {COLLECTIVE_ALL_REDUCE, "c_allreduce_sum: {X: x}, out: {Out: x}, attrs: {ring_id: 0, use_calc_stream: true", false,
-     false, false},
-    {COLLECTIVE_ALL_GATHER, "c_allgather: {X: x}, out: {Out: y}, attrs: {ring_id: 0, use_calc_stream: true", true, true,
-     false},
-    {COLLECTIVE_REDUCE_SCATTER, "c_reducescatter: {X: x}, out: {Out: y}, attrs: {ring_id: 0, use_calc_stream: true",
-     true, false, true},
-    {COLLECTIVE_BROADCAST, "c_broadcast: {X: x}, out: {Out: x}, attrs: {ring_id: 0, root: 0, use_calc_stream: true",
-     false, false, false},
+    {COLLECTIVE_ALL_REDUCE, "c_allreduce_sum", "ring_id: 0, use_calc_stream: true", false, false, false},
+    {COLLECTIVE_ALL_GATHER, "c_allgather", "ring_id: 0, use_calc_stream: true", true, true, false},
+    {COLLECTIVE_REDUCE_SCATTER, "c_reducescatter", "ring_id: 0, use_calc_stream: true", true, false, true},
+    {COLLECTIVE_BROADCAST, "c_broadcast", "ring_id: 0, root: 0, use_calc_stream: true", false, false, false},
 };
 
-/* Of `count` floats on the larger side. */
+/* Of `count` floats on the larger side, as in a step: each rank has just written what it gives, ranks do not all come
+ * at the same time, and each collective has tensors of its own, which the caches do not all hold. */
 static weft_status measure_collective(calibration *k, const probe *p, int64_t count, double *out_seconds) {
-    int64_t part = count / k->options.nranks;
+    long long in = (long long)(p->in_is_part ? count / k->options.nranks : count);
+    long long out = (long long)(p->out_is_part ? count / k->options.nranks : count);
     int times = count > 1 << 20 ? 2 : CHAIN;
-    char vars[200], line[300];
+    buffer vars, words;
     measured m;
-    snprintf(vars, sizeof vars, "x: {float32: [%lld], persistable: true}, y: {float32: [%lld], persistable: true}",
-             (long long)(p->in_is_part ? part : count), (long long)(p->out_is_part ? part : count));
-    if (p->has_out)
-        snprintf(line, sizeof line, "{%s, nranks: %d}}", p->op, k->options.nranks);
-    else
-        snprintf(line, sizeof line, "{%s}}", p->op);
-    TRY(measure_text(k, vars, line, times, "", 0, &m));
+    buffer_init(&vars, &k->context->allocator);
+    for (int i = 0; i < times; i++)
+        buffer_format(&vars, "%sx%d: {float32: [%lld], persistable: true}, y%d: {float32: [%lld], persistable: true}",
+                      i ? ", " : "", i, in, i, out);
+    buffer_append(&vars, "", 1); /* its end */
+    begin_text(k, &words, vars.bytes ? vars.bytes : "");
+    buffer_fini(&vars);
+    for (int i = 0; i < times; i++) {
+        buffer_format(&words, "  - {relu: {X: x%d}, out: {Out: x%d}}\n  - {%s: {X: x%d}, out: {Out: %c%d}, attrs: {%s",
+                      i, i, p->op, i, p->has_out ? 'y' : 'x', i, p->attrs);
+        if (p->has_out) buffer_format(&words, ", nranks: %d", k->options.nranks);
+        buffer_text(&words, "}}\n");
+    }
+    TRY(end_text(k, &words, take_turns, &m));
     *out_seconds = m.collective / times;
     return NULL;
 }
@@ -359,20 +384,24 @@ static int chain_of(double seconds, int now) {
     return wanted < CHAIN ? CHAIN : wanted > 1000 ? 1000 : (int)wanted;
 }
 
-static double at_least_one(double factor) {
-    return factor > 1 ? factor : 1;
+/* Nothing gets faster beside something else; what seems to take so much longer was disturbed while it was measured. */
+static double slowdown(double together, double alone) {
+    const double most = 16;
+    double factor = alone > 0 ? together / alone : 1;
+    return factor < 1 ? 1 : factor < most ? factor : most;
 }
 
 /* Reduces that end before the products do are slowed down from their first to their last: no small difference of two
- * long times says how much. How many do is found by trying. */
+ * long times says how much. They end behind half of the products at least, so that these are slowed down by more than
+ * the clock is off. How many do is found by trying. */
 static weft_status measure_both(calibration *k, int nproducts, int nreduces, measured *out_reduces,
                                 measured *out_both) {
     enum { TRIES = 5 };
     for (int i = 0; i < TRIES; i++) {
         TRY(measure_text(k, pair_vars, pair_product, nproducts, pair_reduce, nreduces, out_both));
         double part = out_both->collective > 0 ? out_both->compute / out_both->collective : 1;
-        if (part > 1.25 || nreduces == 1) break;
-        nreduces = (int)(nreduces * part / 2);
+        if ((part > 1.25 && part < 2) || (part <= 1.25 && nreduces == 1)) break;
+        nreduces = (int)(nreduces * part / 1.6);
         if (nreduces < 1) nreduces = 1;
     }
     return measure_text(k, pair_vars, "", 0, pair_reduce, nreduces, out_reduces);
@@ -387,9 +416,9 @@ static weft_status measure_pair(calibration *k) {
     TRY(measure_both(k, nproducts, nreduces, &reduces, &both));
     double alone = both.compute - both.collective; /* products run by themselves at the end */
     if (alone < 0) alone = 0;
-    double together = both.compute - alone, computed = products.compute - alone;
-    k->cluster.compute_beside_collective = at_least_one(computed > 0 ? together / computed : 1);
-    k->cluster.collective_beside_compute = at_least_one(reduces.collective > 0 ? together / reduces.collective : 1);
+    double together = both.compute - alone;
+    k->cluster.compute_beside_collective = slowdown(together, products.compute - alone);
+    k->cluster.collective_beside_compute = slowdown(together, reduces.collective);
     return NULL;
 }
 

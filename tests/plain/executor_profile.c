@@ -67,6 +67,27 @@ static void test_rows(void) {
     finish(&f);
 }
 
+/* Collectives on the compute stream: a step is what they take, from the last rank's start to the last rank's end, and
+ * the rest. */
+static void test_rest(void) {
+    fixture f;
+    arena scratch;
+    profile_report r;
+    double collectives;
+    run_steps(&f, NSTEPS);
+    arena_init(&scratch, &f.context->allocator);
+    must(profile_compute(f.executor, &scratch, &r));
+    must(profile_collective_seconds(f.executor, &scratch, &collectives));
+    const profile_group *g = &r.groups[0];
+    double all = 0;
+    for (size_t i = 0; i < g->nops; i++) all += g->ops[i].instr->ring_id >= 0 ? g->ops[i].median_seconds : 0;
+    check(collectives > 0 && collectives < 4 * all + 1e-6, "%g s, with the waiting %g", collectives, all);
+    check(g->rest_seconds >= 0 && g->rest_seconds < r.median_step_seconds, "a rest of %g s in a step of %g",
+          g->rest_seconds, r.median_step_seconds);
+    arena_fini(&scratch);
+    finish(&f);
+}
+
 static void test_forms(void) {
     fixture f;
     json_t *root = NULL;
@@ -121,6 +142,7 @@ static void test_roofline(void) {
 int main(void) {
     test_roofline();
     test_rows();
+    test_rest();
     test_forms();
     test_nothing_to_report();
     return report_checks();
