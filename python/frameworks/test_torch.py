@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import time
@@ -363,7 +364,9 @@ class Tutorial(unittest.TestCase):
 
     def test_tensor_parallel_mlp_on_two_processes(self):
         out = self.run_example("torch_tp.py")
-        self.assertEqual(out.count("pairs: 2"), 2)  # forward and backward
+        # Forward and backward: newer versions leave out the gradient of the rows, which nobody asks for, and its scatter.
+        backward = "2" if torch.__version__.startswith("2.7.") else "1"
+        self.assertEqual(re.findall(r"pairs: (\d+)", out), ["2", backward])
         self.assertIn("losses of 2 processes in chunks are those of one process", out)
 
 
