@@ -7,7 +7,8 @@ usage: predicted.py [--rounds R] [--ranks N] [--seconds S] [--launch=OPTIONS] [M
 In each round, for each model: weft calibrate; weft run --profile of the program with its reduces on the compute stream, where nothing runs
 beside compute; weft run of the program through configs/data_parallel.yaml; weft simulate of that, by the cluster file and the profile.
 A run lasts about --seconds, 0.5, and has 20 steps at least: shorter ones say where the system happened to put the threads. Medians over
-rounds count. The error is that of predicted over measured in the same round, since the machine drifts; what it is of the compute and of collectives alone is `weft plan --costs`.
+rounds count. The error is that of predicted over measured in the same round, since the machine drifts. What it is of compute and of
+collectives alone is `weft plan --costs`.
 A quiet machine: with more to do than cores every number here is another program's. The load is printed.
 """
 import argparse
