@@ -132,7 +132,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     TRY_DONE(bind_ranks(x, plans, nplans));
     TRY_DONE(agree_on_collectives(x, x->world));
     TRY_DONE(comm_world_connect(x->world));
-    TRY_DONE(trace_begin(x));
+    TRY_DONE(world_clock_begin(x));
     TRY_DONE(start(x));
     *out_executor = x;
     x = NULL;

@@ -147,6 +147,12 @@ void executor_fail_ring(weft_executor *x, int rank, int64_t ring_id, weft_status
 /* Whoever waits in a step looks whether the world is aborted. Any thread. */
 void executor_wake(weft_executor *x);
 
+/* --- world_clock.c ------------------------------------------------------------------------------------------------ */
+/* Compares the clocks of processes, where there is a timeline or a profile. By all processes. */
+WEFT_MUST_USE weft_status world_clock_begin(weft_executor *x);
+/* How this process's clock goes by rank 0's, since world_clock_begin. By all processes. */
+WEFT_MUST_USE weft_status world_clock_read(const weft_executor *x, timeline_clock *out);
+
 /* --- profile.c ---------------------------------------------------------------------------------------------------- */
 WEFT_MUST_USE weft_status profile_init(weft_executor *x); /* where options ask for it */
 /* Adds what the step that has just ended took, of one stream and as a whole. */
@@ -155,10 +161,6 @@ void profile_add_step(weft_executor *x);
 
 /* --- trace.c ------------------------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status trace_init(weft_executor *x); /* where options ask for it */
-/* Compares the clocks of processes, where there is a timeline or a profile. */
-WEFT_MUST_USE weft_status trace_begin(weft_executor *x);
-/* How this process's clock goes by rank 0's, since trace_begin. By all processes. */
-WEFT_MUST_USE weft_status trace_clock(const weft_executor *x, timeline_clock *out);
 /* Takes the times of the step that has just ended from the device, for the timeline and the profile. */
 void trace_keep_step(weft_executor *x);
 

@@ -272,7 +272,7 @@ static weft_status tell_turns(all_ranks *all) {
     timeline_clock clock;
     all->turns = ARENA_ARRAY(all->scratch, const trace_event *, x->nranks);
     if (!nbytes || !all->turns) return base_out_of_memory();
-    TRY(trace_clock(x, &clock));
+    TRY(world_clock_read(x, &clock));
     for (int r = 0; r < x->nranks; r++) {
         size_t n = all->outlines[r].ncollectives * PROFILE_SAMPLES;
         nbytes[r] = n * sizeof(trace_event);

@@ -15,23 +15,6 @@ weft_status trace_init(weft_executor *x) {
     return timeline_init(t, &x->arena, plans, x->nplans, x->first_rank, x->nlocal, (size_t)x->options.trace_steps);
 }
 
-static int64_t now(void *user) {
-    (void)user;
-    return wait_clock_ns();
-}
-
-weft_status trace_begin(weft_executor *x) {
-    if (!x->timeline && !x->profile) return NULL;
-    return clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &x->clock);
-}
-
-weft_status trace_clock(const weft_executor *x, timeline_clock *out) {
-    clock_reading end;
-    TRY(clocks_compare(x->world, x->options.first_step_seconds, now, NULL, &end));
-    *out = (timeline_clock){{x->clock.at_ns, end.at_ns}, {x->clock.ahead_ns, end.ahead_ns}};
-    return NULL;
-}
-
 static trace_event *room_for_step(const weft_executor *x, const stream_state *s) {
     if (!x->timeline) return s->last;
     return timeline_slot(x->timeline, &x->timeline->ranks[s->rank->rank - x->first_rank][s->stream]);
@@ -94,7 +77,7 @@ static weft_status find_frame(const weft_executor *x, arena *scratch, timeline_f
     timeline_clock clock;
     outline *mine = ARENA_ARRAY(scratch, outline, x->nlocal), *all = ARENA_ARRAY(scratch, outline, x->nranks);
     if (!mine || !all) return base_out_of_memory();
-    TRY(trace_clock(x, &clock));
+    TRY(world_clock_read(x, &clock));
     *out = timeline_frame_of(x->timeline, &clock);
     for (int i = 0; i < x->nlocal; i++) mine[i].origin_ns = out->origin_ns;
     mine[0].nplans = x->nplans;
