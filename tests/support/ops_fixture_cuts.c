@@ -225,6 +225,7 @@ static bool gather(cutting *c, bool is_output, bool *out_fits) {
         size_t at = 0, count = is_output ? s->noutputs : s->ninputs;
         while (at < count && !name_is(given->name, is_output ? s->outputs[at].name : s->inputs[at].name)) at++;
         if (given->nargs && at == count) return true;
+        if (is_output && given->nargs && s->outputs[at].untouched) continue; /* no kernel writes it */
         for (uint32_t k = 0; k < given->nargs; k++, n++) {
             uint32_t to = (is_output ? c->a->out_first : c->a->in_first)[at] + k;
             const tensor *x = is_output ? &c->a->out[to] : &c->in[to];
