@@ -10,6 +10,7 @@ from paddle.base import core, framework
 from .. import _errors
 
 KNOWN = ((2, 6), (3, 99))
+_SHAPED = frozenset((core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS))
 
 
 def refuse_foreign(program):
@@ -36,22 +37,21 @@ def refuse_translation():
 
 
 def _copy_var(block, made):
-    """Makes a var of the live block like `made`; new if there is none."""
+    """Makes a var of the live block like `made`; new if there is none. Thousands may come: each call into Paddle counts."""
     name = made.name()
     live = block.desc.find_var(name.encode())
+    kind = made.type()
     is_new = live is None
     if is_new:
         live = block.desc.var(name.encode())
-        live.set_type(made.type())
+        live.set_type(kind)
         live.set_persistable(made.persistable())
-    if made.type() in (core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS):
-        if live.shape() != made.shape():
-            live.set_shape(made.shape())
-        if live.dtype() != made.dtype():
-            live.set_dtype(made.dtype())
+    if kind in _SHAPED:
+        live.set_shape(made.shape())
+        live.set_dtype(made.dtype())
     if is_new:
         stops = made.has_stop_gradient() and made.stop_gradient()
-        block.create_var(name=name, desc=live, type=live.type(), stop_gradient=stops)
+        block.create_var(name=name, desc=live, type=kind, stop_gradient=stops)
 
 
 def _copy_op(program, block, made, at, old):
