@@ -69,6 +69,7 @@ static bool collectives_are_good(const cli_args *args) {
 static int run(cli_args *args) {
     long long nranks = 2, nthreads = 1, most_nbytes = 16 << 20, nsteps = 15;
     int nprocesses = 0;
+    if (launch_is_elsewhere()) return EXIT_DONE;
     if (!cli_int(args, "--ranks", 1, 1024, &nranks) || !cli_int(args, "--threads", 1, 1024, &nthreads) ||
         !cli_int(args, "--most-bytes", 4096, 1LL << 32, &most_nbytes) ||
         !cli_int(args, "--steps", 1, 100000, &nsteps) || !collectives_are_good(args))

@@ -19,37 +19,7 @@
 
 #include "weft/info.h"
 
-static const char *const own_options[] = {"--launch", "--processes", "--hosts", "--launch-agent"};
-
 static volatile sig_atomic_t child, is_open_mpi_child, was_asked; /* what the signal handler needs */
-
-/* --- what is asked for -------------------------------------------------------------------------------------------- */
-
-/* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; false: neither. */
-static bool read_environment(long *out_each) {
-    const char *given = getenv("WEFT_LAUNCH");
-    *out_each = 1;
-    if (!given || strncmp(given, "mpi", 3) != 0) return false;
-    if (given[3] == ':') *out_each = strtol(given + 4, NULL, 10);
-    return (given[3] == '\0' || given[3] == ':') && *out_each > 0;
-}
-
-bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
-    long each;
-    bool is_asked = cli_given(args, "--launch"), by_environment = read_environment(&each);
-    long long nprocesses = by_environment ? (nranks + each - 1) / each : nranks;
-    *out_nprocesses = 0;
-    if (weft_processes_launched()) return false;
-    for (size_t i = 1; i < sizeof own_options / sizeof *own_options; i++) {
-        if (is_asked || by_environment || !cli_given(args, own_options[i])) continue;
-        cli_usage_error(args->command, "%s: expected --launch", own_options[i]);
-        *out_nprocesses = -1;
-    }
-    if (!cli_int(args, "--processes", 1, nranks, &nprocesses)) *out_nprocesses = -1;
-    if (*out_nprocesses < 0 || !(is_asked || (by_environment && nprocesses > 1))) return false;
-    *out_nprocesses = (int)nprocesses;
-    return true;
-}
 
 /* --- mpirun ------------------------------------------------------------------------------------------------------- */
 
@@ -178,10 +148,8 @@ static void add_command(words *w, const cli_args *args, const char *program) {
     add(w, program);
     add(w, args->command->name);
     for (size_t i = 0; i < args->ngiven; i++) {
-        bool is_own = false, takes_value = args->values[i][0] != '\0';
-        for (size_t k = 0; k < sizeof own_options / sizeof *own_options; k++)
-            is_own = is_own || strcmp(args->names[i], own_options[k]) == 0;
-        if (is_own) continue;
+        bool takes_value = args->values[i][0] != '\0';
+        if (launch_is_own_option(args->names[i])) continue;
         int n = snprintf(option, sizeof option, "%s%s%s", args->names[i], takes_value ? "=" : "", args->values[i]);
         w->failed = w->failed || n < 0 || (size_t)n >= sizeof option;
         add(w, option);

@@ -17,9 +17,13 @@
         "--launch-agent", 0, "CMD", "of --launch: what starts a program on another host, in place of ssh"              \
     }
 
-/* Whether this process is to start the run's processes; false too where a launcher has started it. Sets
- * *out_nprocesses; -1: after a usage error. */
+/* Whether this process is to start the run's processes; false too where a launcher has started it. Process 0 of
+ * torchrun's does so with mpirun, for all. Sets *out_nprocesses; -1: after a usage error. */
 bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses);
+/* Whether torchrun has started this process, and process 0 starts the run's: this one has nothing to do. */
+bool launch_is_elsewhere(void);
+/* Of the options of a command: those that processes which were started do not get. */
+bool launch_is_own_option(const char *name);
 /* Starts them with this command line and waits for their end: the worst exit status. */
 int launch(const cli_args *args, int nprocesses);
 

@@ -405,6 +405,7 @@ int run_command(cli_args *args) {
     expectation expected = {.tolerance = 1e-4};
     session s = {.args = args, .saved = -1};
     bool simulates;
+    if (launch_is_elsewhere()) return EXIT_DONE;
     if (!run_read_device(args, &simulates) || !join_names(args)) return EXIT_USAGE;
     if (simulates) {
         fprintf(stderr, "weft run: note: --device null is weft simulate now\n");

@@ -17,7 +17,8 @@ extern "C" {
 typedef struct weft_processes weft_processes;
 struct comm_host;
 
-/* Whether a launcher has started this process as one of several, by its environment. */
+/* Whether a launcher of MPI's kind has started this process as one of several, by its environment. torchrun is none:
+ * its processes know no MPI. */
 bool weft_processes_launched(void);
 
 /* Joins the others: every process of the launcher's calls it, once. Blocks until they do. */

@@ -148,6 +148,30 @@ ok $? "a process opens the programs of its own ranks alone: $(cat "$folder/err")
 cmp "$folder/apart.csv" "$folder/together.csv"
 ok $? 'a process opens its own programs: the same losses'
 same_bits "$folder/together.npz" "$folder/apart.npz" 'a process opens its own programs'
+
+# --- torchrun -----------------------------------------------------------------------------------------------------------
+# --collectives library is refused where ranks are threads.
+by_torchrun() { # RANK WORLD_SIZE LOCAL_WORLD_SIZE ARGUMENTS...
+    environment="RANK=$1 LOCAL_RANK=$1 WORLD_SIZE=$2 LOCAL_WORLD_SIZE=$3"
+    shift 3
+    # shellcheck disable=SC2086
+    env $environment "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" $files --fetch "$loss" "$@"
+}
+by_torchrun 1 2 2 --save "$folder/torchrun1.npz" >"$folder/torchrun1.csv" 2>"$folder/err"
+ok $? "torchrun's process 1 leaves the run to process 0: $(cat "$folder/err")"
+[ ! -s "$folder/torchrun1.csv" ] && [ ! -s "$folder/err" ] && [ ! -e "$folder/torchrun1.npz" ]
+ok $? "torchrun's process 1 prints and writes nothing"
+by_torchrun 0 2 2 --save "$folder/torchrun.npz" >"$folder/torchrun.csv" 2>"$folder/err"
+ok $? "torchrun's process 0 starts all: $(tail -n 2 "$folder/err")"
+cmp "$folder/torchrun.csv" "$folder/together.csv"
+ok $? 'by torchrun: the same losses'
+same_bits "$folder/together.npz" "$folder/torchrun.npz" 'by torchrun'
+by_torchrun 0 2 2 --collectives library >"$folder/out" 2>"$folder/err"
+ok $? "by torchrun ranks are processes: $(tail -n 2 "$folder/err")"
+says 2 '1 of 2 processes on this host .LOCAL_WORLD_SIZE.: expected --hosts' "torchrun's hosts have to be named" by_torchrun 0 2 1
+says 2 '3 processes .WORLD_SIZE., and the program is run on 2 ranks' 'torchrun has started too many' by_torchrun 0 3 3
+
+# --- programs that are not there, or not whole ------------------------------------------------------------------------
 says 1 'rank1.pdmodel.*No such file' 'whether replicas stay equal is looked at by one process, in all programs' apart
 head -c 700 "$case/rank1.pdmodel" >"$folder/only1/rank1.pdmodel"
 since=$(date +%s)

@@ -1,0 +1,92 @@
+/* launch_wanted.c: whether this process is to start the others: by its options, or by what has started it. */
+#include "cli/launch.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const own_options[] = {"--launch", "--processes", "--hosts", "--launch-agent"};
+
+bool launch_is_own_option(const char *name) {
+    for (size_t i = 0; i < sizeof own_options / sizeof *own_options; i++)
+        if (strcmp(name, own_options[i]) == 0) return true;
+    return false;
+}
+
+/* --- the environment ---------------------------------------------------------------------------------------------- */
+
+/* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; false: neither. */
+static bool read_environment(long *out_each) {
+    const char *given = getenv("WEFT_LAUNCH");
+    *out_each = 1;
+    if (!given || strncmp(given, "mpi", 3) != 0) return false;
+    if (given[3] == ':') *out_each = strtol(given + 4, NULL, 10);
+    return (given[3] == '\0' || given[3] == ':') && *out_each > 0;
+}
+
+/* What torchrun says to each process that it starts (torch/distributed/run.py, "Environment Variables"). */
+typedef struct torchrun {
+    int index, count, nhere; /* of all hosts; of this one */
+} torchrun;
+
+static bool read_count(const char *name, int *out) {
+    const char *given = getenv(name);
+    char *end;
+    long value = given ? strtol(given, &end, 10) : -1;
+    if (value < 0 || value > INT_MAX || end == given || *end) return false;
+    *out = (int)value;
+    return true;
+}
+
+/* False: another kind of launcher, or none. */
+static bool read_torchrun(torchrun *out) {
+    int local;
+    if (weft_processes_launched() || !read_count("RANK", &out->index) || !read_count("WORLD_SIZE", &out->count) ||
+        !read_count("LOCAL_RANK", &local))
+        return false;
+    if (!read_count("LOCAL_WORLD_SIZE", &out->nhere)) out->nhere = out->count;
+    return out->count > 1 && out->index < out->count;
+}
+
+bool launch_is_elsewhere(void) {
+    torchrun t;
+    return read_torchrun(&t) && t.index > 0;
+}
+
+/* --- both --------------------------------------------------------------------------------------------------------- */
+
+static bool torchrun_fits(const cli_args *args, const torchrun *t, int nranks) {
+    if (t->count > nranks && !cli_given(args, "--processes")) {
+        cli_usage_error(args->command,
+                        "torchrun has started %d processes (WORLD_SIZE), and the program is run on %d rank%s", t->count,
+                        nranks, nranks == 1 ? "" : "s");
+        return false;
+    }
+    if (t->nhere == t->count || cli_given(args, "--hosts")) return true;
+    cli_usage_error(
+        args->command,
+        "torchrun has started %d of %d processes on this host (LOCAL_WORLD_SIZE): expected --hosts, by which "
+        "process 0 starts those of other hosts",
+        t->nhere, t->count);
+    return false;
+}
+
+bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
+    long each;
+    torchrun t;
+    bool by_torchrun = read_torchrun(&t), is_asked = cli_given(args, "--launch") || by_torchrun;
+    bool by_environment = read_environment(&each);
+    long long nprocesses = by_torchrun ? t.count : by_environment ? (nranks + each - 1) / each : nranks;
+    *out_nprocesses = 0;
+    if (weft_processes_launched()) return false;
+    for (size_t i = 1; i < sizeof own_options / sizeof *own_options; i++) {
+        if (is_asked || by_environment || !cli_given(args, own_options[i])) continue;
+        cli_usage_error(args->command, "%s: expected --launch", own_options[i]);
+        *out_nprocesses = -1;
+    }
+    if (by_torchrun && !torchrun_fits(args, &t, nranks)) *out_nprocesses = -1;
+    if (*out_nprocesses == 0 && !cli_int(args, "--processes", 1, nranks, &nprocesses)) *out_nprocesses = -1;
+    if (*out_nprocesses < 0 || !(is_asked || (by_environment && nprocesses > 1))) return false;
+    *out_nprocesses = (int)nprocesses;
+    return true;
+}
