@@ -61,6 +61,8 @@ const char *cli_value(const cli_args *args, const char *name);
 bool cli_given(const cli_args *args, const char *name);
 /* A whole number in [low, high]; false after printing a usage error. *out keeps its value if the option is absent. */
 bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out);
+/* The text is a whole number from `low` to `high`; else false, and *out as it was. */
+bool cli_read_int(const char *text, long long low, long long high, long long *out);
 bool cli_double(const cli_args *args, const char *name, double *out);
 
 /* Prints "weft COMMAND: place: message" to stderr, unless the sink has printed that; frees the status, returns

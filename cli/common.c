@@ -23,19 +23,21 @@ bool cli_given(const cli_args *args, const char *name) {
     return cli_value(args, name) != NULL;
 }
 
-bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out) {
-    const char *text = cli_value(args, name);
-    if (!text) return true;
+bool cli_read_int(const char *text, long long low, long long high, long long *out) {
     char *end;
     errno = 0;
     long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high) {
-        cli_usage_error(args->command, "%s: expected a whole number from %lld to %lld, found \"%s\"", name, low, high,
-                        text);
-        return false;
-    }
+    if (errno || end == text || *end || value < low || value > high) return false;
     *out = value;
     return true;
+}
+
+bool cli_int(const cli_args *args, const char *name, long long low, long long high, long long *out) {
+    const char *text = cli_value(args, name);
+    if (!text || cli_read_int(text, low, high, out)) return true;
+    cli_usage_error(args->command, "%s: expected a whole number from %lld to %lld, found \"%s\"", name, low, high,
+                    text);
+    return false;
 }
 
 bool cli_double(const cli_args *args, const char *name, double *out) {

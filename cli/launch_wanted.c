@@ -26,23 +26,18 @@ static bool read_environment(long *out_each) {
 
 /* What torchrun says to each process that it starts (torch/distributed/run.py, "Environment Variables"). */
 typedef struct torchrun {
-    int index, count, nhere; /* of all hosts; of this one */
+    long long index, count, nhere; /* of all hosts; of this one */
 } torchrun;
 
-static bool read_count(const char *name, int *out) {
+static bool read_count(const char *name, long long *out) {
     const char *given = getenv(name);
-    char *end;
-    long value = given ? strtol(given, &end, 10) : -1;
-    if (value < 0 || value > INT_MAX || end == given || *end) return false;
-    *out = (int)value;
-    return true;
+    return given && cli_read_int(given, 0, INT_MAX, out);
 }
 
-/* False: another kind of launcher, or none. */
+/* False: another kind of launcher, or none. RANK and WORLD_SIZE alone do not tell: cluster managers set them too. */
 static bool read_torchrun(torchrun *out) {
-    int local;
-    if (weft_processes_launched() || !read_count("RANK", &out->index) || !read_count("WORLD_SIZE", &out->count) ||
-        !read_count("LOCAL_RANK", &local))
+    long long local;
+    if (!read_count("RANK", &out->index) || !read_count("WORLD_SIZE", &out->count) || !read_count("LOCAL_RANK", &local))
         return false;
     if (!read_count("LOCAL_WORLD_SIZE", &out->nhere)) out->nhere = out->count;
     return out->count > 1 && out->index < out->count;
@@ -50,7 +45,7 @@ static bool read_torchrun(torchrun *out) {
 
 bool launch_is_elsewhere(void) {
     torchrun t;
-    return read_torchrun(&t) && t.index > 0;
+    return !weft_processes_launched() && read_torchrun(&t) && t.index > 0;
 }
 
 /* --- both --------------------------------------------------------------------------------------------------------- */
@@ -58,14 +53,14 @@ bool launch_is_elsewhere(void) {
 static bool torchrun_fits(const cli_args *args, const torchrun *t, int nranks) {
     if (t->count > nranks && !cli_given(args, "--processes")) {
         cli_usage_error(args->command,
-                        "torchrun has started %d processes (WORLD_SIZE), and the program is run on %d rank%s", t->count,
-                        nranks, nranks == 1 ? "" : "s");
+                        "torchrun has started %lld processes (WORLD_SIZE), and the program is run on %d rank%s",
+                        t->count, nranks, nranks == 1 ? "" : "s");
         return false;
     }
     if (t->nhere == t->count || cli_given(args, "--hosts")) return true;
     cli_usage_error(
         args->command,
-        "torchrun has started %d of %d processes on this host (LOCAL_WORLD_SIZE): expected --hosts, by which "
+        "torchrun has started %lld of %lld processes on this host (LOCAL_WORLD_SIZE): expected --hosts, by which "
         "process 0 starts those of other hosts",
         t->nhere, t->count);
     return false;
@@ -74,11 +69,11 @@ static bool torchrun_fits(const cli_args *args, const torchrun *t, int nranks) {
 bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
     long each;
     torchrun t;
+    *out_nprocesses = 0;
+    if (weft_processes_launched()) return false;
     bool by_torchrun = read_torchrun(&t), is_asked = cli_given(args, "--launch") || by_torchrun;
     bool by_environment = read_environment(&each);
     long long nprocesses = by_torchrun ? t.count : by_environment ? (nranks + each - 1) / each : nranks;
-    *out_nprocesses = 0;
-    if (weft_processes_launched()) return false;
     for (size_t i = 1; i < sizeof own_options / sizeof *own_options; i++) {
         if (is_asked || by_environment || !cli_given(args, own_options[i])) continue;
         cli_usage_error(args->command, "%s: expected --launch", own_options[i]);
