@@ -300,8 +300,13 @@ static const probe probes[] = {
     {COLLECTIVE_BROADCAST, "c_broadcast", "ring_id: 0, root: 0, use_calc_stream: true", false, false, false},
 };
 
-/* Of `count` floats on the larger side, as in a step: each rank has just written what it gives, ranks do not all come
- * at the same time, and each collective has tensors of its own, which the caches do not all hold. */
+/* Some 0.1 ms of compute. */
+#define PRODUCT_VARS "a: {float32: [192, 192], persistable: true}, b: {float32: [192, 192]}"
+static const char product[] = "{matmul_v2: {X: a, Y: a}, out: {Out: b}}";
+
+/* Of `count` floats on the larger side, as in a step: each rank has computed and then written what it gives, ranks do
+ * not all come at the same time, and each collective has tensors of its own, which the caches do not all hold. While
+ * ranks compute, threads that wait for messages fall asleep: to wake them is part of what a collective takes. */
 static weft_status measure_collective(calibration *k, const probe *p, int64_t count, double *out_seconds) {
     long long in = (long long)(p->in_is_part ? count / k->options.nranks : count);
     long long out = (long long)(p->out_is_part ? count / k->options.nranks : count);
@@ -312,12 +317,14 @@ static weft_status measure_collective(calibration *k, const probe *p, int64_t co
     for (int i = 0; i < times; i++)
         buffer_format(&vars, "%sx%d: {float32: [%lld], persistable: true}, y%d: {float32: [%lld], persistable: true}",
                       i ? ", " : "", i, in, i, out);
+    buffer_text(&vars, ", " PRODUCT_VARS);
     buffer_append(&vars, "", 1); /* its end */
     begin_text(k, &words, vars.bytes ? vars.bytes : "");
     buffer_fini(&vars);
     for (int i = 0; i < times; i++) {
-        buffer_format(&words, "  - {relu: {X: x%d}, out: {Out: x%d}}\n  - {%s: {X: x%d}, out: {Out: %c%d}, attrs: {%s",
-                      i, i, p->op, i, p->has_out ? 'y' : 'x', i, p->attrs);
+        buffer_format(&words,
+                      "  - %s\n  - {relu: {X: x%d}, out: {Out: x%d}}\n  - {%s: {X: x%d}, out: {Out: %c%d}, attrs: {%s",
+                      product, i, i, p->op, i, p->has_out ? 'y' : 'x', i, p->attrs);
         if (p->has_out) buffer_format(&words, ", nranks: %d", k->options.nranks);
         buffer_text(&words, "}}\n");
     }
@@ -370,10 +377,7 @@ static void fit_link(calibration *k) {
 
 /* --- side by side ------------------------------------------------------------------------------------------------- */
 
-static const char pair_vars[] =
-    "x: {float32: [65536], persistable: true}, a: {float32: [192, 192], persistable: true}, "
-    "b: {float32: [192, 192]}";
-static const char pair_product[] = "{matmul_v2: {X: a, Y: a}, out: {Out: b}}";
+static const char pair_vars[] = "x: {float32: [65536], persistable: true}, " PRODUCT_VARS;
 static const char pair_reduce[] =
     "{c_allreduce_sum: {X: x}, out: {Out: x}, attrs: {ring_id: 0, use_calc_stream: true}, "
     "dist: {stream: beside}}";
@@ -398,7 +402,7 @@ static weft_status measure_both(calibration *k, int nproducts, int nreduces, mea
                                 measured *out_both) {
     enum { TRIES = 5 };
     for (int i = 0; i < TRIES; i++) {
-        TRY(measure_text(k, pair_vars, pair_product, nproducts, pair_reduce, nreduces, out_both));
+        TRY(measure_text(k, pair_vars, product, nproducts, pair_reduce, nreduces, out_both));
         double part = out_both->collective > 0 ? out_both->compute / out_both->collective : 1;
         if ((part > 1.25 && part < 2) || (part <= 1.25 && nreduces == 1)) break;
         nreduces = (int)(nreduces * part / 1.6);
@@ -409,10 +413,10 @@ static weft_status measure_both(calibration *k, int nproducts, int nreduces, mea
 
 static weft_status measure_pair(calibration *k) {
     measured products, reduces, both;
-    TRY(measure_text(k, pair_vars, pair_product, CHAIN, "", 0, &products));
+    TRY(measure_text(k, pair_vars, product, CHAIN, "", 0, &products));
     TRY(measure_text(k, pair_vars, "", 0, pair_reduce, CHAIN, &reduces));
     int nproducts = chain_of(products.compute, CHAIN), nreduces = chain_of(reduces.collective, CHAIN);
-    TRY(measure_text(k, pair_vars, pair_product, nproducts, "", 0, &products));
+    TRY(measure_text(k, pair_vars, product, nproducts, "", 0, &products));
     TRY(measure_both(k, nproducts, nreduces, &reduces, &both));
     double alone = both.compute - both.collective; /* products run by themselves at the end */
     if (alone < 0) alone = 0;
