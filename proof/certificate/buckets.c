@@ -5,8 +5,7 @@
  * is a stream of reduces. A bucket begins when its last gradient is ready and the one before on its lane has ended;
  * compute waits for what it needs (clock.c). The bound holds if with one nanosecond less no cuts are left. f[state], of
  * so many gradients of each kind, is the earliest end of the lane, in time for the rest. The last bucket is of the kind
- * whose last gradient stands last. Contention has a bound of its own (slowed.c). Early needs and copies make a step
- * longer. */
+ * whose last gradient stands last. Contention has its own bound (slowed.c). Early needs and copies lengthen a step. */
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
