@@ -5,10 +5,10 @@ usage: predicted.py [--rounds R] [--ranks N] [--seconds S] [--launch=OPTIONS] [M
 --launch="--launch --hosts a:1,b:1": ranks are processes, of weft run and weft calibrate alike; predicted_network.sh does so over a link.
 
 In each round, for each model: weft calibrate; weft run --profile of the program with its reduces on the compute stream, where nothing runs
-beside compute; weft run of the program through configs/data_parallel.yaml; weft simulate of that, by the cluster file and the profile.
-A run lasts about --seconds, 0.5, and has 20 steps at least: shorter ones say where the system happened to put the threads. Medians over
-rounds count. The error is that of predicted over measured in the same round, since the machine drifts. What it is of compute and of
-collectives alone is `weft plan --costs`.
+beside compute; weft run of the program through configs/data_parallel.yaml; weft simulate of that, by the cluster file and the profile. A
+run lasts about --seconds, 0.5, and has 20 steps at least: shorter ones say where the system happened to put the threads. Medians over
+rounds count; each round is told on stderr as it ends. The error is that of predicted over measured in the same round, since the machine
+drifts. What it is of compute and of collectives alone is `weft plan --costs`.
 A quiet machine: with more to do than cores every number here is another program's. The load is printed.
 """
 import argparse
@@ -81,9 +81,11 @@ def main():
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         models = [Model(name, folder, args.ranks, args.launch) for name in args.models]
-        for _ in range(args.rounds):
+        for number in range(args.rounds):
             for model in models:
                 model.round(args.seconds)
+                off = (f'{kind} {100 * (model.predicted[kind][-1] / model.measured[kind][-1] - 1):+.1f}%' for kind in model.measured)
+                print(f'round {number + 1}, {model.name}: {", ".join(off)}', file=sys.stderr, flush=True)
     print(f'{args.ranks} ranks{" as processes" if args.launch else ""} on {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ms a step\n')
     print('| model | reduces | measured | predicted | error |\n| --- | --- | --- | --- | --- |')
     for model in models:
