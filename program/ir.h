@@ -463,6 +463,9 @@ WEFT_MUST_USE weft_status yaml_parse(weft_program *p, const void *bytes, size_t 
 WEFT_MUST_USE weft_status yaml_print(const weft_program *p, buffer *out);
 WEFT_MUST_USE weft_status fx_parse(weft_program *p, const void *bytes, size_t nbytes);
 WEFT_MUST_USE weft_status fx_print(const weft_program *p, buffer *out);
+/* The dimension of "S(2)", "S2", "Shard(2)" or "Shard(dim=2)", as graphs tell placements along a mesh axis. */
+enum { FX_REPLICATED = -1, FX_NO_PLACEMENT = -2 };
+int fx_placement_dim(const char *said);
 WEFT_MUST_USE weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, const char *place,
                                         bool with_ops); /* with_ops false: only meshes, rings and vars hold */
 WEFT_MUST_USE weft_status sidecar_print(const weft_program *p, buffer *out);

@@ -31,7 +31,8 @@ typedef struct witness {
     weft_context *context;
     weft_program *serial; /* or the first of those that ranks ran before */
     arena memory;
-    const char **fetches; /* asked for, and not persistable */
+    const char **named;   /* by var that is asked for: the name under which results have it */
+    const char **fetches; /* of these, what is not persistable */
     size_t nfetches;
     double nudge; /* how much the last bits are, as a share */
     size_t *nshown;
@@ -290,11 +291,12 @@ static bool find_difference(const weft_tensor *want, const weft_tensor *nudged, 
 }
 
 /* State is judged rank by rank, what is fetched by its mean; parts are put together first. */
-static weft_status compare_var(witness *w, const char *asked, const outcome *serial, const outcome *nudged,
+static weft_status compare_var(witness *w, size_t number, const outcome *serial, const outcome *nudged,
                                const outcome *ranks, weft_witness_answer *out) {
+    const char *asked = w->named[number];
     const weft_tensor *want = weft_tensors_find(serial->ranks[0], asked);
     const weft_tensor *other = weft_tensors_find(nudged->ranks[0], asked);
-    const weft_var *v = weft_block_find_var(w->serial->blocks[0], asked);
+    const weft_var *v = weft_block_find_var(w->serial->blocks[0], w->q->vars[number]);
     const weft_tensor **parts = ARENA_ARRAY(&w->memory, const weft_tensor *, ranks->nranks);
     size_t n = 0, nthere = 0;
     *out = (weft_witness_answer){.rank = -1};
@@ -333,9 +335,9 @@ static weft_status compare(witness *w, const outcome *serial, const outcome *nud
     for (size_t i = 0; i < w->q->nvars; i++) {
         weft_witness_answer found;
         if (w->q->before)
-            compare_rank(w->q->vars[i], (size_t)w->q->var_ranks[i], serial, nudged, ranks, &found);
+            compare_rank(w->named[i], (size_t)w->q->var_ranks[i], serial, nudged, ranks, &found);
         else
-            TRY(compare_var(w, w->q->vars[i], serial, nudged, ranks, &found));
+            TRY(compare_var(w, i, serial, nudged, ranks, &found));
         if (found.differs && w->nshown[i]++ == 0) answers[i] = found, answers[i].differs = false;
         if (w->nshown[i] >= DRAWS_NEEDED) answers[i].differs = true;
     }
@@ -404,15 +406,30 @@ static weft_status try_all(witness *w, weft_witness_answer *answers) {
 
 /* --- what is asked ------------------------------------------------------------------------------------------------ */
 
+/* What a fetch op reads goes by its column: other programs may have it in vars of other names. */
+static weft_status name_result(witness *w, const char *var, const char **out) {
+    *out = var;
+    FOR_EACH_OP(op, w->serial->blocks[0]) {
+        if (!op_is(op, "fetch") && !op_is(op, "fetch_v2")) continue;
+        FOR_EACH_ARG(op, false, u)
+        if (strcmp(use_var(op->program, u)->name->bytes, var) == 0)
+            *out = arena_format(&w->memory, "fetch.%lld", (long long)attr_int(op, "col", 0));
+    }
+    return *out ? NULL : base_out_of_memory();
+}
+
 static weft_status list_fetches(witness *w) {
+    w->named = ARENA_ARRAY(&w->memory, const char *, w->q->nvars + 1);
     w->fetches = ARENA_ARRAY(&w->memory, const char *, w->q->nvars + 1);
     w->nshown = ARENA_ARRAY(&w->memory, size_t, w->q->nvars + 1);
-    if (!w->fetches || !w->nshown) return base_out_of_memory();
+    if (!w->named || !w->fetches || !w->nshown) return base_out_of_memory();
     for (size_t i = 0; i < w->q->nvars; i++) {
         const weft_var *v = weft_block_find_var(w->serial->blocks[0], w->q->vars[i]);
         bool is_known = !v || v->persistable;
-        for (size_t k = 0; k < w->nfetches && !is_known; k++) is_known = strcmp(w->fetches[k], w->q->vars[i]) == 0;
-        if (!is_known) w->fetches[w->nfetches++] = w->q->vars[i];
+        w->named[i] = w->q->vars[i];
+        if (!is_known) TRY(name_result(w, w->q->vars[i], &w->named[i]));
+        for (size_t k = 0; k < w->nfetches && !is_known; k++) is_known = strcmp(w->fetches[k], w->named[i]) == 0;
+        if (!is_known) w->fetches[w->nfetches++] = w->named[i];
     }
     return NULL;
 }

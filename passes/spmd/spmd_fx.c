@@ -12,22 +12,11 @@ static weft_status read_document(const spmd_plan *plan, json_t **out) {
     return json_read(plan->program->context, json, strlen(json), "fx", out);
 }
 
-/* The dimension of "S(2)", "S2", "Shard(2)" or "Shard(dim=2)"; -1: replicated; -2: neither. */
-static int parse_placement(const char *said) {
-    static const char *const forms[] = {"Shard(dim=%d)", "Shard(%d)", "S(%d)", "S%d"};
-    int d = -2;
-    if (!said) return -2;
-    if (strcmp(said, "R") == 0 || strcmp(said, "Replicate()") == 0) return -1;
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (sscanf(said, forms[i], &d) == 1) return d >= 0 ? d : -2;
-    return -2;
-}
-
 /* One mesh axis after another, as DTensor lists them: of those that shard one dimension the first is the major one. */
 static weft_status place_along(spmd_plan *plan, spmd_var *v, const char *input, int axis, const json_t *value) {
     const char *said = json_string_value(value);
-    int d = parse_placement(said);
-    if (d == -2 || d >= v->whole.ndim)
+    int d = fx_placement_dim(said);
+    if (d == FX_NO_PLACEMENT || d >= v->whole.ndim)
         return weft_pass_refuse(plan->pass, "placements_in: %s: expected R or S(dim) of %d dimensions, found \"%s\"",
                                 input, v->whole.ndim, said ? said : "no text");
     if (d < 0 || plan->mesh.axes.extent[axis] < 2) return NULL;
@@ -44,6 +33,7 @@ static weft_status place_input(spmd_plan *plan, const char *input, const json_t 
     spmd_var *v = spmd_var_of(plan, n ? block_find_own(plan->block, n) : NULL);
     int naxes = plan->mesh.axes.naxes;
     if (!v) return weft_pass_refuse(plan->pass, "placements_in: the graph has no input \"%s\"", input);
+    if (v->var->dist) return NULL; /* it was read with the graph, and annotated so */
     if (json_is_array(value) ? (int)json_array_size(value) != naxes : naxes != 1)
         return weft_pass_refuse(plan->pass,
                                 "placements_in: %s: expected a list of placements, one for each of %d mesh "
@@ -139,6 +129,28 @@ static weft_status check_order(const spmd_plan *plan) {
     return NULL;
 }
 
+static json_t *integers(const int64_t *values, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; list && i < count; i++) json_array_append_new(list, json_integer(values[i]));
+    return list;
+}
+
+/* All ranks in a row go without saying. */
+static bool is_row_of_ranks(const mesh *m) {
+    for (int64_t i = 0; m->ndim == 1 && i < m->shape[0]; i++)
+        if (m->ids[i] != i) return false;
+    return m->ndim == 1;
+}
+
+static json_t *mesh_text(const mesh *m) {
+    json_t *object = json_object(), *names = m->names ? json_array() : NULL;
+    json_object_set_new(object, "shape", integers(m->shape, m->ndim));
+    json_object_set_new(object, "ids", integers(m->ids, mesh_size(m)));
+    for (int i = 0; names && i < m->ndim; i++) json_array_append_new(names, json_string(m->names[i]));
+    if (names) json_object_set_new(object, "dims", names);
+    return object;
+}
+
 weft_status spmd_fx_write(spmd_plan *plan) {
     json_t *document = NULL;
     TRY(check_order(plan));
@@ -147,6 +159,7 @@ weft_status spmd_fx_write(spmd_plan *plan) {
     buffer json;
     buffer_init(&json, &plan->program->context->allocator);
     json_object_set_new(document, "placements_out", output_placements(plan, noutputs));
+    if (!is_row_of_ranks(plan->mesh.mesh)) json_object_set_new(document, "mesh", mesh_text(plan->mesh.mesh));
     if (plan->rank >= 0) json_object_set_new(document, "rank", json_integer(plan->rank));
     json_object_set_new(document, "shapes", json_string("local"));
     json_put_value(&json, document);

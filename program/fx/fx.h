@@ -120,6 +120,7 @@ typedef struct fx_reader {
     size_t facts_capacity;
     int64_t *group_rings; /* by name id: 1 + the ring of the group of that name; 0: none */
     size_t group_capacity;
+    const mesh *mesh; /* NULL: the graph names none */
     buffer kept;      /* what fx_json keeps of the sections that were read */
     buffer made;      /* text in the making */
     size_t at;        /* where the entry begins that is being read */
@@ -155,6 +156,10 @@ WEFT_MUST_USE weft_status fx_keep_problem(fx_reader *r, weft_status found);
 WEFT_MUST_USE weft_status fx_read_groups(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_inputs(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_outputs(fx_reader *r);
+/* fx/read_placed.c: the mesh, and how inputs lie on it. */
+WEFT_MUST_USE weft_status fx_read_mesh(fx_reader *r);
+WEFT_MUST_USE weft_status fx_read_placements_in(fx_reader *r);
+WEFT_MUST_USE weft_status fx_read_placements_out(fx_reader *r);
 /* fx/read_constants.c */
 WEFT_MUST_USE weft_status fx_read_constants(fx_reader *r);
 

@@ -18,6 +18,8 @@ typedef struct function {
     int64_t parts;      /* how often the serial op's is larger */
     uint32_t folded;    /* axes along which the rank has the `reduce` of its part */
     int reduce;
+    const lifted *added; /* to products of parts: once a rank along the axes `shares`, NULL: nothing is */
+    uint32_t shares;
 } function;
 
 /* --- what an output depends on ------------------------------------------------------------------------------------ */
@@ -84,6 +86,33 @@ static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one
     return NULL;
 }
 
+/* A product of parts of the inner dimension, to which each rank adds: a sum over ranks, and so is what they add. */
+static bool adds_shares(function *f, size_t axis) {
+    static const struct {
+        const char *type, *added, *x, *y;
+    } products[] = {{"aten_addmm", "self", "mat1", "mat2"}, {"aten_baddbmm", "self", "batch1", "batch2"}};
+    for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
+        if (!op_is(f->h->op, products[i].type)) continue;
+        const lifted *x = lift_argument(f->h->op, f->args, products[i].x),
+                     *y = lift_argument(f->h->op, f->args, products[i].y);
+        f->added = lift_argument(f->h->op, f->args, products[i].added);
+        if (!f->added || !x || !y || !is_replicated(f->added->placed[axis])) return false;
+        int inner = f->l->t->items[x->term].ndim - 1;
+        if (inner < 1 || sharded_dim(x->placed[axis]) != inner || sharded_dim(y->placed[axis]) != inner - 1 ||
+            x->placed[axis].split != y->placed[axis].split)
+            return false;
+        f->shares |= UINT32_C(1) << axis;
+        return true;
+    }
+    return false;
+}
+
+static weft_status find_result(function *f, const sharded_inputs *in, sharded_result *out) {
+    TRY(sharded_output(in, f->id, out));
+    if (!out->is_known && adds_shares(f, in->axis)) *out = (sharded_result){.is_known = true, .placed = PARTIAL};
+    return NULL;
+}
+
 /* Tries constants and slices among the arguments as parts, one at a time, then all. */
 static weft_status fit_parts(function *f, const sharded_inputs *in, sharded_result *out) {
     lifted *was = ARENA_ARRAY(f->memory, lifted, f->nargs + 1);
@@ -94,7 +123,7 @@ static weft_status fit_parts(function *f, const sharded_inputs *in, sharded_resu
             bool is_any;
             TRY(fills_as_parts(f, in->axis, d, one, &is_any));
             if (!is_any) continue;
-            TRY(sharded_output(in, f->id, out));
+            TRY(find_result(f, in, out));
             if (!out->is_known) memcpy(f->args, was, f->nargs * sizeof *was);
         }
     }
@@ -109,7 +138,7 @@ static weft_status fit_axes(function *f, const sharded_inputs *in, sharded_resul
             if (was.state != LIFT_KNOWN) break;
             lift_swap_axes(f->l, f->rank, in->axis, was.placed[m], &f->args[i]);
             if (lift_placed_alike(&was, &f->args[i])) continue;
-            TRY(sharded_output(in, f->id, out));
+            TRY(find_result(f, in, out));
             if (!out->is_known) f->args[i] = was;
         }
     }
@@ -152,7 +181,7 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     size_t index = (size_t)term_head(t, f->id)->ints[1];
     sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
     sharded_result found;
-    TRY(sharded_output(&in, f->id, &found));
+    TRY(find_result(f, &in, &found));
     if (!found.is_known) TRY(fit_parts(f, &in, &found));
     if (!found.is_known) TRY(fit_axes(f, &in, &found));
     if (!found.is_known || !note_result(f, axis, &found))
@@ -169,6 +198,8 @@ static weft_status fill_arguments(function *f, const lifted *made) {
     for (size_t i = 0; i < f->nargs; i++) {
         const lifted *x = &f->args[i];
         f->scratch[i] = value_of(x->term);
+        if (x == f->added && f->shares)
+            TRY(lift_times(f->l, x->term, lift_extent(f->l, f->shares), false, &f->scratch[i].term));
         if (x->state != LIFT_KNOWN || !is_linear(f->h, i) || !dtype_is_float(f->l->t->items[x->term].dtype)) continue;
         uint32_t once = 0;
         for (size_t k = 0; k < f->l->grid.naxes; k++) {
@@ -176,7 +207,7 @@ static weft_status fill_arguments(function *f, const lifted *made) {
             for (size_t j = 0; j < f->nargs; j++) others |= arg_is_partial(&f->args[j], k);
             if (others && is_partial(made->placed[k]) && is_replicated(x->placed[k])) once |= UINT32_C(1) << k;
         }
-        TRY(lift_times(f->l, x->term, lift_extent(f->l, once), false, &f->scratch[i].term));
+        TRY(lift_times(f->l, f->scratch[i].term, lift_extent(f->l, once), false, &f->scratch[i].term));
     }
     return NULL;
 }
