@@ -17,9 +17,13 @@ PLAIN = {
     "bool": "c_bool", "_Bool": "c_bool", "size_t": "c_size_t", "int64_t": "c_int64", "uint64_t": "c_uint64",
     "int32_t": "c_int32", "uint32_t": "c_uint32", "uint8_t": "c_uint8", "weft_status": "c_void_p",
 }
+# What Python gets from a result of that type; all others are Any.
+RESULTS = {"None": "None", "c_bool": "bool", "c_char_p": "Optional[bytes]", "c_float": "float", "c_double": "float",
+           **{kind: "int" for kind in PLAIN.values() if "int" in kind or kind in ("c_size_t", "c_long", "c_ulong")}}
 HEAD = '''"""ctypes declarations of Weft's C functions. Made by declare.py from include/weft/: do not edit."""
 
 from ctypes import *
+from typing import Any, Optional, Protocol
 
 '''
 
@@ -158,7 +162,7 @@ class Declarations:
         self.lines += [f'        ("{field}", {kind}),' for field, kind in fields]
         self.lines.append("    ]\n")
         if fields[0][0] == "struct_nbytes":
-            self.lines.append("    def __init__(self, **fields):\n"
+            self.lines.append("    def __init__(self, **fields: Any) -> None:\n"
                               "        super().__init__(sizeof(type(self)), **fields)\n")
 
     def declare(self, statement):
@@ -195,11 +199,13 @@ def generate(include):
     for statement in statements(preprocessed(include)):
         found.declare(statement)
     out = [HEAD] + [line + "\n" for line in found.lines]
-    out.append("\nSTRUCTS = [" + ", ".join(found.structs) + "]\n")
-    out.append("\n# Name: result, arguments, whether more arguments may follow.\nFUNCTIONS = {\n")
+    out.append("\nSTRUCTS: list[Any] = [" + ", ".join(found.structs) + "]\n")
+    out.append("\n# Name: result, arguments, whether more arguments may follow.\nFUNCTIONS: dict[str, tuple[Any, list[Any], bool]] = {\n")
     for name, result, types, more in found.functions:
         out.append(f'    "{name}": ({result}, [{", ".join(types)}], {more}),\n')
-    out.append("}\n")
+    out.append("}\n\n\nclass Library(Protocol):\n    \"\"\"What type checkers know of the library.\"\"\"\n\n")
+    for name, result, _, _ in found.functions:
+        out.append(f"    def {name}(self, *args: Any) -> {RESULTS.get(result, 'Any')}: ...\n")
     return "".join(out)
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of weft.paddle and weft.torch with the real frameworks, each in an environment of its own.
-# usage: run.sh FOLDER [paddle|torch]    environments are made below FOLDER, and kept
+# Runs the tests of weft.paddle and weft.torch with the real frameworks, each in an environment of its own; and mypy.
+# usage: run.sh FOLDER [paddle|torch|types]    environments are made below FOLDER, and kept
 # $PACKAGE: the staged package (`make python`); $FRAMEWORKS_PYTHON: an interpreter that the frameworks have wheels for.
 # What cannot be installed is skipped, and said so. Fails if a test fails, or if nothing could be run.
 set -u
@@ -47,6 +47,7 @@ check() { # NAME LEAST MOST REQUIREMENT...
     fi
 }
 
+check types 9 14 mypy==2.4.1 numpy
 check paddle 8 12 paddlepaddle==2.6.2 'numpy<2' 'protobuf<5' setuptools
 check paddle 9 13 paddlepaddle==3.3.1 'numpy<2' setuptools
 check torch 9 13 torch==2.7.1 numpy setuptools

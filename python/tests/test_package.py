@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import os
 import pickle
 import signal
@@ -42,6 +43,17 @@ def gpt_dp(ranks=4):
     program = gpt()
     program.run_passes(weft.preset("data_parallel"), set={"data_parallel.ranks": ranks})
     return program
+
+
+def public():
+    """(name, function or class) of all that the package offers."""
+    for name in weft.__all__:
+        found = getattr(weft, name)
+        yield name, found
+        for key, member in vars(found).items() if isinstance(found, type) else ():
+            member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            if not key.startswith("_") and inspect.isfunction(member):
+                yield f"{name}.{key}", member
 
 
 class Programs(unittest.TestCase):
@@ -360,6 +372,14 @@ except KeyboardInterrupt:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             weft.Program.parse(RELU).check()
+
+    def test_what_is_public_is_documented_and_typed(self):
+        for name, found in public():
+            self.assertTrue(inspect.getdoc(found), f"{name} says nothing")
+            if inspect.isfunction(found):
+                wanted = {*inspect.signature(found).parameters, "return"} - {"self", "cls"}
+                self.assertEqual(wanted - set(found.__annotations__), set(), name)
+        self.assertEqual(set(weft.__all__), {n for n in vars(weft) if not n.startswith("_") and not inspect.ismodule(vars(weft)[n])})
 
     def test_version(self):
         with open(os.path.join(ROOT, "Makefile")) as file:

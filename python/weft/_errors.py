@@ -1,5 +1,11 @@
 """What Weft raises: one exception a status code, each with where it happened."""
 
+from typing import TYPE_CHECKING, Iterable, Optional
+
+if TYPE_CHECKING:
+    from ._library import Diagnostic
+    from ._passes import Report
+
 
 class Error(Exception):
     """A call into Weft failed.
@@ -9,18 +15,21 @@ class Error(Exception):
     """
 
     code = "error"
+    report: Optional["Report"] = None  # where a list of passes failed: what those before did
 
-    def __init__(self, message, place="", diagnostics=()):
+    def __init__(self, message: str, place: str = "", diagnostics: Iterable["Diagnostic"] = ()) -> None:
         super().__init__(message)
         self.message, self.place, self.diagnostics = message, place, list(diagnostics)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{self.place}: {self.message}" if self.place else self.message]
         lines += [f"  {d}" for d in self.diagnostics if d.message != self.message]
         return "\n".join(lines)
 
 
 class InvalidArgument(Error, ValueError):
+    """A call asked for what cannot be."""
+
     code = "invalid_argument"
 
 
@@ -45,10 +54,14 @@ class SystemFailure(Error, OSError):
 
 
 class OutOfMemory(Error, MemoryError):
+    """The allocator gave nothing."""
+
     code = "out_of_memory"
 
 
 class LimitReached(Error):
+    """A size or a count is over what Weft takes."""
+
     code = "limit"
 
 

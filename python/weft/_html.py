@@ -1,11 +1,12 @@
 """How reports, findings and timelines look in a notebook."""
 
 from html import escape
+from typing import Iterable
 
 STYLE = "text-align:left;white-space:pre-wrap;vertical-align:top"
 
 
-def table(caption, head, rows):
+def table(caption: str, head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
     """An HTML table of text; everything is escaped."""
     cells = "".join(f'<th style="{STYLE}">{escape(str(h))}</th>' for h in head)
     body = "".join("<tr>" + "".join(f'<td style="{STYLE}">{escape(str(c))}</td>' for c in row) + "</tr>" for row in rows)
@@ -13,6 +14,6 @@ def table(caption, head, rows):
            f"<tbody>{body}</tbody></table>"
 
 
-def frame(page, height=480):
+def frame(page: str, height: int = 480) -> str:
     """A whole page inside another."""
     return f'<iframe srcdoc="{escape(page)}" style="width:100%;height:{height}px;border:1px solid #ccc"></iframe>'

@@ -6,16 +6,17 @@ import os
 import threading
 import warnings
 import weakref
-from typing import NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple, NoReturn, Optional, Sequence, Union, cast
 
 from . import _abi as abi
 from . import _errors
 
 _found = threading.local()  # .items: what the library reported to this thread during the call
 log = logging.getLogger("weft")
+Path = Union[str, os.PathLike[str]]
 
 
-def _load():
+def _load() -> abi.Library:
     try:
         import _hashlib  # noqa: F401  Python's libcrypto comes first: the wheel's may be older than what `import ssl` needs
     except ImportError:
@@ -27,18 +28,18 @@ def _load():
         function.restype = result
         if not more:
             function.argtypes = arguments
-    return library
+    return cast(abi.Library, library)
 
 
 lib = _load()
 
 
-def text(raw):
+def text(raw: Optional[bytes]) -> str:
     """A string of the library."""
     return raw.decode("utf-8", "surrogateescape") if raw is not None else ""
 
 
-def raw(string):
+def raw(string: Path) -> bytes:
     """A string for the library."""
     return os.fspath(string).encode("utf-8", "surrogateescape")
 
@@ -52,13 +53,12 @@ class Diagnostic(NamedTuple):
     line: int  # from 1; 0: the form has no lines
     column: int
 
-    def __str__(self):
+    def __str__(self) -> str:
         where = self.place + (f":{self.line}:{self.column}" if self.line else "")
         return f"{where}: {self.message}" if where else self.message
 
 
-@abi.weft_diagnostic_fn
-def _on_diagnostic(_, diagnostic):
+def _take_diagnostic(_: Any, diagnostic: Any) -> None:
     d = diagnostic.contents
     severity = ("note", "warning", "error")[d.severity]
     seen = Diagnostic(severity, text(d.message), text(d.place), d.line, d.column)
@@ -69,7 +69,10 @@ def _on_diagnostic(_, diagnostic):
         items.append(seen)
 
 
-def raise_status(status, diagnostics=()):
+_on_diagnostic = abi.weft_diagnostic_fn(_take_diagnostic)
+
+
+def raise_status(status: Any, diagnostics: Iterable[Diagnostic] = ()) -> NoReturn:
     """Raises what `status` says; frees it."""
     status = ctypes.c_void_p(status)
     kind = _errors.BY_NAME.get(text(lib.weft_code_name(lib.weft_status_code(status))), _errors.Error)
@@ -78,7 +81,7 @@ def raise_status(status, diagnostics=()):
     raise kind(message, place, diagnostics)
 
 
-def call(name, *arguments):
+def call(name: str, *arguments: Any) -> None:
     """Calls a function that returns a status; raises what it says. Warnings become Python's."""
     before, _found.items = getattr(_found, "items", None), []
     try:
@@ -95,7 +98,7 @@ def call(name, *arguments):
             log.info("%s", d)
 
 
-def _make_context():
+def _make_context() -> ctypes.c_void_p:
     options, context = abi.weft_context_options(on_diagnostic=_on_diagnostic), ctypes.c_void_p()
     status = lib.weft_context_create(ctypes.byref(options), ctypes.byref(context))
     if status:
@@ -106,7 +109,7 @@ def _make_context():
 context = _make_context()  # one for the process: passes are registered on it
 
 
-def take_bytes(name, *arguments):
+def take_bytes(name: str, *arguments: Any) -> bytes:
     """Calls a function that ends with (char **out_bytes, size_t *out_nbytes)."""
     out, nbytes = ctypes.c_void_p(), ctypes.c_size_t()
     call(name, *arguments, ctypes.byref(out), ctypes.byref(nbytes))
@@ -116,20 +119,20 @@ def take_bytes(name, *arguments):
         lib.weft_bytes_free(context, out, nbytes)
 
 
-def create(name, *arguments):
+def create(name: str, *arguments: Any) -> ctypes.c_void_p:
     """Calls a function that ends with (weft_thing **out_thing); returns the handle."""
     out = ctypes.c_void_p()
     call(name, *arguments, ctypes.byref(out))
     return out
 
 
-def strings(values):
+def strings(values: Iterable[str]) -> tuple[Any, int]:
     """A (const char *const *, size_t) pair."""
-    values = [raw(v) for v in values]
-    return (ctypes.c_char_p * len(values))(*values) if values else None, len(values)
+    words = [raw(v) for v in values]
+    return (ctypes.c_char_p * len(words))(*words) if words else None, len(words)
 
 
-def handles(objects):
+def handles(objects: Sequence["Owned"]) -> tuple[Any, int]:
     """A (const weft_thing *const *, size_t) pair."""
     return (ctypes.c_void_p * len(objects))(*[o._handle.value for o in objects]), len(objects)
 
@@ -138,11 +141,12 @@ class Owned:
     """An object of the library: destroyed when Python drops it, before what it was made from."""
 
     _destroy = ""
+    _handle: ctypes.c_void_p
 
-    def _own(self, handle, *made_from):
+    def _own(self, handle: ctypes.c_void_p, *made_from: object) -> None:
         self._handle = handle
         self._finalizer = weakref.finalize(self, _destroy_one, getattr(lib, self._destroy), handle, made_from)
 
 
-def _destroy_one(destroy, handle, _made_from):
+def _destroy_one(destroy: Callable[..., None], handle: ctypes.c_void_p, _made_from: object) -> None:
     destroy(handle)

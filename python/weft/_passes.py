@@ -3,11 +3,11 @@
 import ctypes
 import json
 import os
-from typing import NamedTuple, Optional
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union, overload
 
 from . import _abi as abi
 from . import _errors, _html
-from ._library import Owned, call, context, create, lib, raise_status, raw, take_bytes, text
+from ._library import Owned, Path, call, context, create, lib, raise_status, raw, take_bytes, text
 from ._program import Op, Program
 
 PROVE = {None: abi.WEFT_PROVE_UNSET, "off": abi.WEFT_PROVE_OFF, "report": abi.WEFT_PROVE_REPORT,
@@ -32,7 +32,7 @@ class PassReport(NamedTuple):
     ops_after: int
     seconds: float
     grade: Optional[str]  # how its program compares with the one before; None: not compared
-    left: list
+    left: list[Left]
 
 
 class Report(Owned):
@@ -40,13 +40,16 @@ class Report(Owned):
 
     _destroy = "weft_report_destroy"
 
-    def __init__(self, handle):
+    def __init__(self, handle: ctypes.c_void_p) -> None:
         self._own(handle)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return lib.weft_report_npasses(self._handle)
 
-    def __getitem__(self, index) -> PassReport:
+    def __iter__(self) -> Iterator[PassReport]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int) -> PassReport:
         if not 0 <= index < len(self):
             raise IndexError(index)
         h, message, left = self._handle, ctypes.c_char_p(), []
@@ -70,13 +73,13 @@ class Report(Owned):
         """What the passes claim to have done, as JSON; of a list that was run with certify."""
         return take_bytes("weft_report_certificate", self._handle).decode()
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.print()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<weft.Report: {', '.join(p.name for p in self)}>"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         rows = [(p.name, f"{p.ops_before} → {p.ops_after}", f"{p.seconds * 1e3:.2f} ms", p.grade or "",
                  "\n".join(f"{x.reason}: {x.message}" for x in p.left[:5]) + ("\n…" if len(p.left) > 5 else ""))
                 for p in self]
@@ -86,22 +89,28 @@ class Report(Owned):
 # --- pass lists ---------------------------------------------------------------------------------------------------
 
 
+Function = Callable[["PassContext", Program], object]
+Passes = Union[Path, Sequence[Union[str, tuple[str, Mapping[str, Any]], Mapping[str, Any], Function]]]
+
+
 class _PassList(Owned):
     _destroy = "weft_pass_list_destroy"
 
-    def __init__(self, passes):
-        place, source = "passes", passes
+    def __init__(self, passes: Passes) -> None:
+        place = "passes"
         if isinstance(passes, os.PathLike) or (isinstance(passes, str) and passes.endswith((".yaml", ".yml"))):
             place = os.fspath(passes)
             with open(place, encoding="utf-8") as file:
                 source = file.read()
         elif not isinstance(passes, str):
             source = json.dumps({"passes": [_entry(p) for p in passes]})
-        source = source.encode()
-        self._own(create("weft_pass_list_parse", context, source, len(source), raw(place)))
+        else:
+            source = passes
+        data = source.encode()
+        self._own(create("weft_pass_list_parse", context, data, len(data), raw(place)))
 
 
-def _entry(given):
+def _entry(given: Any) -> Any:
     """One pass of a list: a name, (name, options), {name: options}, or a function that pass_ made one of."""
     if callable(given):
         return given.weft_pass_name
@@ -118,7 +127,8 @@ def preset(name: str) -> str:
     return path
 
 
-def run_passes(program: Program, passes, *, set=None, prove=None, certify: bool = False, rank: int = -1) -> Report:
+def run_passes(program: Program, passes: Passes, *, set: Optional[Mapping[str, object]] = None,
+               prove: Optional[str] = None, certify: bool = False, rank: int = -1) -> Report:
     """Runs passes over a program, in place.
 
     passes: a list of names, (name, options), {name: options} and Python passes; or YAML text, the short form
@@ -149,7 +159,7 @@ def run_passes(program: Program, passes, *, set=None, prove=None, certify: bool 
     return Report(report)
 
 
-def passes() -> dict:
+def passes() -> dict[str, str]:
     """The passes that can be named: summaries by name."""
     found = (lib.weft_pass_at(context, i).contents for i in range(lib.weft_pass_count(context)))
     return {text(p.name): text(p.summary) for p in found}
@@ -159,7 +169,7 @@ def passes() -> dict:
 
 
 class _Running:
-    error = None  # what a Python pass raised, to be raised again when the list returns
+    error: Optional[BaseException] = None  # what a Python pass raised, to be raised again when the list returns
 
 
 OPTION_TYPES = {bool: abi.WEFT_OPTION_BOOL, int: abi.WEFT_OPTION_INT, float: abi.WEFT_OPTION_FLOAT,
@@ -169,11 +179,11 @@ OPTION_TYPES = {bool: abi.WEFT_OPTION_BOOL, int: abi.WEFT_OPTION_INT, float: abi
 class PassContext:
     """What a running Python pass is given: its options, and where it reports."""
 
-    def __init__(self, handle, options):
+    def __init__(self, handle: Any, options: Mapping[str, Any]) -> None:
         self._handle = ctypes.c_void_p(handle)
-        self.options = {name: self._option(name, type(v)) for name, v in options.items()}
+        self.options: dict[str, Any] = {name: self._option(name, type(v)) for name, v in options.items()}
 
-    def _option(self, name, kind):
+    def _option(self, name: str, kind: type) -> Any:
         if kind is list:
             values = ctypes.POINTER(ctypes.c_char_p)()
             count = lib.weft_pass_option_strings(self._handle, raw(name), ctypes.byref(values))
@@ -187,6 +197,7 @@ class PassContext:
         _check(lib.weft_pass_did(self._handle, b"%s", raw(message)))
 
     def count(self, what: str, amount: int = 1) -> None:
+        """Adds to what Report.count gives."""
         call("weft_pass_count_add", self._handle, raw(what), amount)
 
     def left(self, op: Op, reason: str, message: str) -> None:
@@ -196,23 +207,23 @@ class PassContext:
         _check(lib.weft_pass_left(self._handle, op_handle, names.index(reason), b"%s", raw(message)))
 
 
-def _check(status):
+def _check(status: Any) -> None:
     if status:
         raise_status(status)
 
 
-_registered = {}  # name -> [function, options, what the library points to]
+_registered: dict[str, list[Any]] = {}  # name -> [function, options, what the library points to]
 
 
 class _View(Program):
     """A program that belongs to somebody else, for the time of a call."""
 
-    def __init__(self, handle):
+    def __init__(self, handle: Any) -> None:
         self._handle = ctypes.c_void_p(handle)
 
 
-def _trampoline(name):
-    def run(pass_handle, program_handle, _user):
+def _trampoline(name: str) -> Callable[[Any, Any, Any], Any]:
+    def run(pass_handle: Any, program_handle: Any, _user: Any) -> Any:
         function, options, _ = _registered[name]
         try:
             function(PassContext(pass_handle, options), _View(program_handle))
@@ -226,7 +237,17 @@ def _trampoline(name):
     return run
 
 
-def pass_(name=None, *, summary: str = "", options: dict = None, changes_meaning: str = None):
+@overload
+def pass_(name: Function) -> Function: ...
+
+
+@overload
+def pass_(name: Optional[str] = None, *, summary: str = "", options: Optional[Mapping[str, Any]] = None,
+          changes_meaning: Optional[str] = None) -> Callable[[Function], Function]: ...
+
+
+def pass_(name: Any = None, *, summary: str = "", options: Optional[Mapping[str, Any]] = None,
+          changes_meaning: Optional[str] = None) -> Any:
     """Makes a function a pass that lists can name.
 
         @weft.pass_(options={"type": "scale"})
@@ -239,7 +260,7 @@ def pass_(name=None, *, summary: str = "", options: dict = None, changes_meaning
     Defining a pass again replaces it, as notebooks do, if its options stay the same.
     """
 
-    def register(function):
+    def register(function: Any) -> Any:
         key = name if isinstance(name, str) else function.__name__
         chosen = dict(options or {})
         known = _registered.get(key)
@@ -255,12 +276,12 @@ def pass_(name=None, *, summary: str = "", options: dict = None, changes_meaning
     return register(name) if callable(name) else register
 
 
-def _register(key, function, options, summary, changes_meaning):
+def _register(key: str, function: Function, options: Mapping[str, Any], summary: str, changes_meaning: Optional[str]) -> None:
     rows = (abi.weft_option * max(len(options), 1))()
     for row, (option, default) in zip(rows, options.items()):
         row.name, row.type, row.summary = raw(option), OPTION_TYPES[type(default)], raw(option)
         row.default_value = raw(default if isinstance(default, str) else json.dumps(default))
-    run = dict(abi.weft_pass._fields_)["run"](_trampoline(key))
+    run = dict(field[:2] for field in abi.weft_pass._fields_)["run"](_trampoline(key))
     made = abi.weft_pass(name=raw(key), summary=raw(summary), options=rows, noptions=len(options), run=run,
                          changes_meaning=raw(changes_meaning) if changes_meaning else None)
     call("weft_pass_register", context, ctypes.byref(made))

@@ -7,8 +7,9 @@ Works with PaddlePaddle 2.6 and, on programs of the legacy form, 3.x. Everything
 program is touched.
 """
 
-from .. import _errors
-from .._passes import preset
+from typing import Any, Mapping, Optional
+
+from .._passes import Passes, Report, preset
 from .._program import Program
 from ._sidecar import sidecar_of
 from ._splice import refuse_foreign, refuse_translation, replace
@@ -16,14 +17,15 @@ from ._splice import refuse_foreign, refuse_translation, replace
 __all__ = ["connect", "install", "optimize", "read", "uninstall"]
 
 
-def read(program, dist_context=None) -> Program:
+def read(program: Any, dist_context: Any = None) -> Program:
     """The live program as Weft's: a copy. dist_context gives it the framework's meshes, placements and rings."""
     refuse_foreign(program)
     beside = sidecar_of(program, dist_context) if dist_context is not None else None
     return Program.parse(program.desc.serialize_to_string(), "pdmodel", sidecar=beside, place="paddle.static.Program")
 
 
-def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=None, prove=None):
+def optimize(program: Any, passes: Optional[Passes] = None, *, ranks: Optional[int] = None, dist_context: Any = None,
+             set: Optional[Mapping[str, object]] = None, prove: Optional[str] = None) -> Report:
     """Runs passes over a live program and puts the result in its place; returns the Report.
 
     passes: as for weft.run_passes. None: with `ranks` a serial program becomes one rank's of so many (the preset
@@ -47,7 +49,7 @@ def optimize(program, passes=None, *, ranks: int = None, dist_context=None, set=
     return report
 
 
-def connect(program):
+def connect(program: Any) -> None:
     """Makes the communicators of a program on CPU processes, over Gloo: for each ring, of all processes.
 
     All of them call it before the first step. Ranks and endpoints are those of PADDLE_TRAINER_ID, PADDLE_TRAINERS_NUM
@@ -59,7 +61,7 @@ def connect(program):
         ring_of_all(ring)
 
 
-def install():
+def install() -> None:
     """Puts Weft's passes in the place of Paddle's data-parallel optimization pass. Engine scripts then use them.
 
     On a build of Paddle without a device the Engine refuses to start: there its communicators are made over Gloo, so that
@@ -70,7 +72,7 @@ def install():
     do()
 
 
-def uninstall():
+def uninstall() -> None:
     """Puts back what Paddle had."""
     from ._install import uninstall as do
 

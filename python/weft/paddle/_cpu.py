@@ -4,6 +4,8 @@ A build of Paddle without a device refuses both: it makes communicators for devi
 is. Here communicators are made over Gloo, and the cluster is as many ranks as there are processes.
 """
 
+from typing import Any, Optional, Sequence
+
 import paddle
 from paddle.base import core
 from paddle.distributed.auto_parallel.static import engine as static_engine
@@ -14,19 +16,19 @@ from paddle.distributed.fleet.meta_optimizers.raw_program_optimizer import RawPr
 
 from .. import _errors
 
-_own = {}  # what was replaced, by (holder, name)
-_made = set()  # rings that have a communicator
+_own: dict[tuple[Any, str], Any] = {}  # what was replaced, by (holder, name)
+_made: set[int] = set()  # rings that have a communicator
 
 
-def has_device():
-    return core.is_compiled_with_cuda() or core.is_compiled_with_xpu() or bool(core.get_all_custom_device_type())
+def has_device() -> bool:
+    return bool(core.is_compiled_with_cuda() or core.is_compiled_with_xpu() or core.get_all_custom_device_type())
 
 
-def _env():
+def _env() -> Any:
     return paddle.distributed.ParallelEnv()
 
 
-def connect(ring, ranks=None):
+def connect(ring: int, ranks: Optional[Sequence[int]] = None) -> None:
     """Makes the communicator of a ring over Gloo, on all its ranks at once. ranks: None: all."""
     env = _env()
     ranks = list(range(env.world_size)) if ranks is None else ranks
@@ -44,17 +46,17 @@ def connect(ring, ranks=None):
     _made.add(ring)
 
 
-def _instantiate(group):
+def _instantiate(group: Any) -> None:
     if not group._is_instantiate:
         connect(group.id, group.ranks)
         group._is_instantiate = True
 
 
-def _init_communicator(_helper, _program, _here, _ends, _rank, ring, *_waits):
+def _init_communicator(_helper: Any, _program: Any, _here: Any, _ends: Any, _rank: Any, ring: int, *_waits: Any) -> None:
     connect(ring)
 
 
-def _broadcast_params(optimizer, ring):
+def _broadcast_params(optimizer: Any, ring: int) -> None:
     """fleet's own, less the wait for a stream that a CPU does not have."""
     _own[RawProgramOptimizer, "_broadcast_params"](optimizer, ring)
     block = optimizer.startup_program.global_block()
@@ -62,18 +64,18 @@ def _broadcast_params(optimizer, ring):
         block._remove_op(index)
 
 
-def _cluster(*_args, **_kwargs):
+def _cluster(*_args: Any, **_kwargs: Any) -> Any:
     made = Cluster()
     made.gen_default_config_cluster(node_count=1, device_count=_env().world_size)
     return made
 
 
-def _replace(holder, name, new):
+def _replace(holder: Any, name: str, new: Any) -> None:
     _own[holder, name] = getattr(holder, name)
     setattr(holder, name, new)
 
 
-def install():
+def install() -> None:
     if has_device() or _own:
         return
     _replace(ProcessGroup, "instantiate", _instantiate)
@@ -84,7 +86,7 @@ def install():
         _replace(paddle.device, "synchronize", lambda device=None: None)  # Paddle's own knows devices alone
 
 
-def uninstall():
+def uninstall() -> None:
     for (holder, name), old in _own.items():
         setattr(holder, name, old)
     _own.clear()

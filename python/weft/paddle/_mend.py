@@ -2,8 +2,10 @@
 broadcast over the batch): ranks would drift apart. They get what the other gradients of the program have."""
 
 import logging
+from typing import Mapping, Optional, Sequence
 
 from .. import _errors
+from .._program import Attr, Op, Program, Var
 from .._proof import verify
 
 REDUCES = ("c_allreduce_sum", "all_reduce")
@@ -11,11 +13,11 @@ NAMESCOPE = "/auto_parallel/data_parallel"  # how Paddle marks what reduces grad
 log = logging.getLogger("weft")
 
 
-def _vars(slots):
+def _vars(slots: Mapping[str, Sequence[Var]]) -> list[Var]:
     return [var for args in slots.values() for var in args]
 
 
-def _world(program):
+def _world(program: Program) -> Optional[tuple[int, list[int]]]:
     """The ring of all ranks that gradients are reduced over: (ring, ranks); None if there are several or none."""
     rings = {op.attr("ring_id", 0) for op in program.ops if op.type in REDUCES and "backward" in op.role}
     if len(rings) != 1:
@@ -25,19 +27,19 @@ def _world(program):
     return (ring, ranks) if ranks == list(range(len(ranks or ()))) and ranks else None
 
 
-def _pattern(ops, ring):
+def _pattern(ops: Sequence[Op], ring: int) -> Optional[tuple[str, bool, Optional[float]]]:
     """How a gradient is reduced: the reduce, and the scale that follows, or None. None: not all alike."""
     found = set()
-    for op, following in zip(ops, ops[1:] + [None]):
+    for op, following in zip(ops, [*ops[1:], None]):
         if op.type not in REDUCES or op.attr("ring_id", 0) != ring or "backward" not in op.role:
             continue
         var = _vars(op.outputs)[0]
-        scaled = following is not None and following.type == "scale" and _vars(following.outputs) == [var]
-        found.add((op.type, op.attr("use_calc_stream", True), following.attr("scale", 1.0) if scaled else None))
+        is_scale = following is not None and following.type == "scale" and _vars(following.outputs) == [var]
+        found.add((op.type, op.attr("use_calc_stream", True), following.attr("scale", 1.0) if following and is_scale else None))
     return found.pop() if len(found) == 1 else None
 
 
-def mend(program):
+def mend(program: Program) -> list[str]:
     """Adds the reduces that are missing; returns the names of the gradients that got one. Raises where it is not
     clear how a gradient is to be reduced."""
     world = _world(program)
@@ -49,14 +51,15 @@ def mend(program):
         return []
     ops = program.ops
     pattern = _pattern(ops, ring)
-    for finding in missing:
-        if pattern is None or len(finding.ops) != 2 or "backward" not in ops[finding.ops[1].index].role:
-            raise _errors.InvalidProgram(f"{finding.message}: {finding.remedy}", "weft.paddle")
+    unclear = [f for f in missing if len(f.ops) != 2 or "backward" not in ops[f.ops[1].index].role]
+    if unclear or pattern is None:
+        raise _errors.InvalidProgram("{0.message}: {0.remedy}".format((unclear or missing)[0]), "weft.paddle")
     kind, use_calc_stream, factor = pattern
     slots = ("x", "out") if kind == "all_reduce" else ("X", "Out")
     for value, index in {f.value: f.ops[1].index for f in missing}.items():
-        var, common = program.block.var(value), {"op_role": 1, "op_namescope": NAMESCOPE}
-        attrs = {"ring_id": ring, "use_calc_stream": use_calc_stream, **common}
+        var = program.block.var(value)
+        common: dict[str, Attr] = {"op_role": 1, "op_namescope": NAMESCOPE}
+        attrs: dict[str, Attr] = {"ring_id": ring, "use_calc_stream": use_calc_stream, **common}
         if kind == "all_reduce":
             attrs["reduce_type"] = 0  # a sum
         last = program.block.insert(kind, {slots[0]: [var]}, {slots[1]: [var]}, attrs, after=ops[index])

@@ -1,6 +1,7 @@
 """What Paddle's static Engine knows beside the program (meshes, placements, rings), in the form that Weft reads."""
 
 import json
+from typing import Any, Callable, Iterable, Optional, Sequence
 
 from paddle.distributed.auto_parallel.static.dist_attribute import OperatorDistAttr, TensorDistAttr
 from paddle.distributed.auto_parallel.static.dist_op import DistributedOperator
@@ -11,23 +12,23 @@ from paddle.distributed.auto_parallel.static.process_group import get_all_proces
 class _Meshes:
     """Meshes by number, each once."""
 
-    def __init__(self):
-        self.entries = []
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
 
-    def number(self, mesh):
+    def number(self, mesh: Any) -> int:
         entry = {"shape": list(mesh.shape), "ids": list(mesh.process_ids), "dims": list(mesh.dim_names)}
         if entry not in self.entries:
             self.entries.append(entry)
         return self.entries.index(entry)
 
 
-def _var_entry(attr, meshes):
+def _var_entry(attr: Any, meshes: _Meshes) -> Optional[dict[str, Any]]:
     if attr is None or attr.process_mesh is None:
         return None
     return {"mesh": meshes.number(attr.process_mesh), "dims_mapping": list(attr.dims_mapping)}
 
 
-def _mappings(names, mapping_of):
+def _mappings(names: Iterable[str], mapping_of: Callable[[str], Iterable[int]]) -> dict[str, list[int]]:
     """dims_mapping of arguments; Paddle gives none for those that were renamed."""
     found = {}
     for name in names:
@@ -38,7 +39,7 @@ def _mappings(names, mapping_of):
     return found
 
 
-def _op_entry(block, index, op, attr, meshes):
+def _op_entry(block: Any, index: int, op: Any, attr: Any, meshes: _Meshes) -> dict[str, Any]:
     entry = {"block": block.idx, "idx": index, "type": op.type, "impl_type": attr.impl_type, "impl_idx": attr.impl_idx}
     if attr.process_mesh is not None:
         entry["mesh"] = meshes.number(attr.process_mesh)
@@ -49,7 +50,7 @@ def _op_entry(block, index, op, attr, meshes):
     return entry
 
 
-def sidecar_of(program, dist_context) -> str:
+def sidecar_of(program: Any, dist_context: Any) -> str:
     """JSON text as docs/sidecar.md has it."""
     meshes, variables, ops = _Meshes(), {}, []
     for block in program.blocks:
@@ -63,10 +64,10 @@ def sidecar_of(program, dist_context) -> str:
     return json.dumps({"process_groups": groups, "meshes": meshes.entries, "vars": variables, "ops": ops})
 
 
-def keep_dist_ops(dist_context, sidecar, block_index, after):
+def keep_dist_ops(dist_context: Any, sidecar: str, block_index: int, after: Sequence[tuple[Any, Any]]) -> None:
     """Gives the context what it needs to know of ops that are new: placements of their mesh, and streams."""
     entries = {(e.get("block", 0), e["idx"]): e for e in json.loads(sidecar).get("ops", [])}
-    meshes = {}
+    meshes: dict[str, Any] = {}
     for op, old in after:
         attr = dist_context.get_op_dist_attr_for_program(old) if old is not None else None
         if attr is not None and attr.process_mesh is not None:
@@ -91,12 +92,12 @@ def keep_dist_ops(dist_context, sidecar, block_index, after):
         dist_context.add_dist_op_for_program(DistributedOperator(op, attr))
 
 
-def _whole(block, name):
+def _whole(block: Any, name: str) -> list[int]:
     """The dims_mapping of a value that every rank has all of, as gradients and buckets are."""
     return [-1] * len(block._var_recursive(name).shape)
 
 
-def _keep_tensor(dist_context, block, name, mesh):
+def _keep_tensor(dist_context: Any, block: Any, name: str, mesh: Any) -> None:
     var = block._find_var_recursive(name)
     if var is None or mesh is None or dist_context.get_dist_tensor_for_program(var) is not None:
         return

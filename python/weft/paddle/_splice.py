@@ -4,20 +4,24 @@ Only what was edited is copied into the live blocks: Variables, Parameters, Oper
 stay valid, and the rest costs nothing. An op that Weft changed or moved keeps the identity of the op that it was.
 """
 
+from typing import Any, Container, Iterable
+
 import paddle
 from paddle.base import core, framework
 
 from .. import _errors
+from .._program import Edits, Program
 
 KNOWN = ((2, 6), (3, 99))
 _SHAPED = frozenset((core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS))
 
 
-def refuse_foreign(program):
+def refuse_foreign(program: Any) -> None:
     """Raises unless `program` is one that can be read and put back."""
     version = tuple(int(part) for part in paddle.__version__.split(".")[:2] if part.isdigit())
     if version and not KNOWN[0] <= version <= KNOWN[1]:
-        raise _errors.Unsupported(f"PaddlePaddle {paddle.__version__}: expected 2.6 or 3.x", "weft.paddle")
+        raise _errors.Unsupported(f"PaddlePaddle {paddle.__version__}: expected 2.6 or 3.x: pip install "
+                                  "'paddlepaddle>=2.6,<4'", "weft.paddle")
     if isinstance(program, framework.Program):
         return
     kind = type(program)
@@ -28,7 +32,7 @@ def refuse_foreign(program):
                     "paddle.enable_static() in a program_guard")
 
 
-def refuse_translation():
+def refuse_translation() -> None:
     """Raises where Paddle would translate the program to PIR as it runs, which knows neither buckets nor waits."""
     flag = "FLAGS_enable_pir_in_executor"
     if not paddle.__version__.startswith("2.") and paddle.get_flags(flag)[flag]:
@@ -36,7 +40,7 @@ def refuse_translation():
                                   f"script with {flag}=0 and FLAGS_enable_pir_api=0 in the environment", "weft.paddle")
 
 
-def _copy_var(block, made):
+def _copy_var(block: Any, made: Any) -> None:
     """Makes a var of the live block like `made`; new if there is none. Thousands may come: each call into Paddle counts."""
     name = made.name()
     live = block.desc.find_var(name.encode())
@@ -54,7 +58,7 @@ def _copy_var(block, made):
         block.create_var(name=name, desc=live, type=kind, stop_gradient=stops)
 
 
-def _copy_op(program, block, made, at, old):
+def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any) -> Any:
     """Inserts `made`, of another program, into the live block."""
     fresh = block.desc._insert_op(at)
     fresh.set_type(made.type())
@@ -79,10 +83,12 @@ def _copy_op(program, block, made, at, old):
     return op
 
 
-def _replace_ops(program, block, runs, made):
+def _replace_ops(program: Any, block: Any, runs: Iterable[tuple[Any, int, bool]], made: Any) -> tuple[list[Any], list[Any]]:
     """Carries edits over to a live block: `made` has the edited ops in order, `runs` are Edits.runs. Returns the ops, and
     of each the old one that it was, or None."""
-    before, after, was, reached, next_made = block.ops, [], [], 0, 0
+    after: list[Any] = []
+    was: list[Any] = []
+    before, reached, next_made = block.ops, 0, 0
     for source, count, is_edited in runs:
         if is_edited:
             was.append(before[source] if source is not None else None)
@@ -100,14 +106,14 @@ def _replace_ops(program, block, runs, made):
     return after, was
 
 
-def _remove_vars(block, kept):
+def _remove_vars(block: Any, kept: Container[str]) -> None:
     """Takes vars out of a live block that are not among `kept`, names."""
     for name in [v.name() for v in block.desc.all_vars() if v.name() not in kept]:
         block.desc._remove_var(name.encode())
         block.vars.pop(name, None)
 
 
-def replace(program, todo, edits, dist_context=None):
+def replace(program: Any, todo: Program, edits: Edits, dist_context: Any = None) -> None:
     """Makes the live `program` what Weft's `todo` is; `edits` were begun when it was read."""
     blocks = todo.blocks
     if len(blocks) != program.num_blocks:

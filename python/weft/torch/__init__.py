@@ -10,39 +10,44 @@ import hashlib
 import inspect
 import json
 import logging
+from typing import Any, Mapping, Optional, Union
 
+from .._library import Path
+from .._passes import Passes, Report
+from .._plan import Cluster
 from .._program import Program
-from .._proof import verify as _verify
+from .._proof import Findings, verify as _verify
 from ._explain import Explanation
 from . import _chunks
-from ._export import Document, is_collective, refuse_foreign
+from ._export import Document, Groups, is_collective, refuse_foreign
 from ._shard import Sharded, shard
 from ._splice import replace, without_kernel
 
-__all__ = ["PASSES", "Explanation", "PostGradPass", "Sharded", "backend", "explain", "export", "install", "optimize", "read",
+__all__ = ["PASSES", "Explanation", "PostGradPass", "Sharded", "Backend", "backend", "explain", "export", "install", "optimize", "read",
            "shard", "uninstall", "verify"]
 
-PASSES = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
+PASSES: Passes = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
 log = logging.getLogger("weft")
 
 
-def _graph_of(traced):
+def _graph_of(traced: Any) -> Any:
     """The torch.fx.Graph of a Graph, a GraphModule or an ExportedProgram."""
     refuse_foreign()
     return getattr(traced, "graph", None) or traced
 
 
-def export(traced, groups=None) -> str:
+def export(traced: Any, groups: Optional[Groups] = None) -> str:
     """The graph as .fx.json text. groups: {name: ranks} where the process groups are not there to be asked."""
     return Document(_graph_of(traced), groups).text
 
 
-def read(traced, groups=None) -> Program:
+def read(traced: Any, groups: Optional[Groups] = None) -> Program:
     """The graph as Weft's program: a copy."""
     return Program.parse(export(traced, groups), "fx", place="torch.fx.Graph")
 
 
-def optimize(traced, passes=None, *, groups=None, rank=None, set=None, prove=None):
+def optimize(traced: Any, passes: Optional[Passes] = None, *, groups: Optional[Groups] = None, rank: Optional[int] = None,
+             set: Optional[Mapping[str, object]] = None, prove: Optional[str] = None) -> Report:
     """Runs passes over a traced graph and puts the result in its place; returns the Report.
 
     Nodes that stay keep their identity and metadata; new ones get metadata by running them on fake tensors. The graph
@@ -66,7 +71,8 @@ def optimize(traced, passes=None, *, groups=None, rank=None, set=None, prove=Non
     return report
 
 
-def explain(traced, passes=None, *, groups=None, ranks=None, cluster=None, set=None) -> Explanation:
+def explain(traced: Any, passes: Optional[Passes] = None, *, groups: Optional[Groups] = None, ranks: Optional[int] = None,
+            cluster: Union[Cluster, Path, None] = None, set: Optional[Mapping[str, object]] = None) -> Explanation:
     """What passes would do to each collective of a traced graph and why not. It tells how long a step would take by a model of the
     cluster (a weft.Cluster or a file), with timelines. The graph stays as it is.
 
@@ -81,19 +87,19 @@ def explain(traced, passes=None, *, groups=None, ranks=None, cluster=None, set=N
     return Explanation(before, after, report, ranks, cluster)
 
 
-def verify(graphs, groups=None, **options):
+def verify(graphs: Any, groups: Optional[Groups] = None, **options: Any) -> Findings:
     """Races, order, pairing and missing waits of the graphs of all ranks, before the first step."""
     graphs = graphs if isinstance(graphs, (list, tuple)) else [graphs]
     return _verify([g if isinstance(g, Program) else read(g, groups) for g in graphs], **options)
 
 
-def _base():
+def _base() -> Any:
     from torch._inductor.custom_graph_pass import CustomGraphPass
 
     return CustomGraphPass
 
 
-def PostGradPass(passes=None, strict: bool = False):
+def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
     """What torch._inductor.config.post_grad_custom_post_pass takes: Weft's passes over each graph with collectives.
 
     strict: a graph that Weft refuses raises; else it stays as it is and the logger "weft" says why. `reports` has what
@@ -102,11 +108,13 @@ def PostGradPass(passes=None, strict: bool = False):
     refuse_foreign()
     todo = PASSES if passes is None else passes
 
-    class Pass(_base()):
-        def __init__(self):
-            self.reports = []
+    base: Any = _base()
 
-        def __call__(self, graph):
+    class Pass(base):
+        def __init__(self) -> None:
+            self.reports: list[Report] = []
+
+        def __call__(self, graph: Any) -> None:
             if not any(map(is_collective, graph.nodes)):
                 return
             try:
@@ -116,7 +124,7 @@ def PostGradPass(passes=None, strict: bool = False):
                     raise
                 log.warning("a graph stays as torch made it: %s", error)
 
-        def uuid(self):
+        def uuid(self) -> bytes:
             from .. import __version__
 
             text = json.dumps([__version__, todo], default=lambda f: inspect.getsource(f))
@@ -125,31 +133,36 @@ def PostGradPass(passes=None, strict: bool = False):
     return Pass()
 
 
-def backend(module, inputs, options=None):
+class Backend:
     """torch.compile(model, backend=weft.torch.backend): forward and backward graphs with Weft's passes, run by torch's
     own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise.
 
-    torch.compile(.., options={"passes": [..]}) takes other passes than PASSES.
+    torch.compile(.., options={"passes": [..]}) takes other passes than PASSES. `reports` are those of all graphs so far.
     """
-    from functorch.compile import make_boxed_func
-    from torch._dynamo.backends.common import aot_autograd
 
-    run_passes = PostGradPass((options or {}).get("passes"), strict=True)
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
 
-    def compile_graph(traced, _inputs):
-        run_passes(traced.graph)
-        backend.reports.extend(run_passes.reports)
-        run_passes.reports.clear()
-        traced.recompile()
-        return make_boxed_func(traced.forward)
+    def __call__(self, module: Any, inputs: Any, options: Optional[Mapping[str, Any]] = None) -> Any:
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(fw_compiler=compile_graph)(module, inputs)
+        run_passes = PostGradPass((options or {}).get("passes"), strict=True)
+
+        def compile_graph(traced: Any, _inputs: Any) -> Any:
+            run_passes(traced.graph)
+            self.reports.extend(run_passes.reports)
+            run_passes.reports.clear()
+            traced.recompile()
+            return make_boxed_func(traced.forward)
+
+        return aot_autograd(fw_compiler=compile_graph)(module, inputs)
 
 
-backend.reports = []  # of all graphs so far
+backend = Backend()
 
 
-def install(passes=None, strict: bool = False):
+def install(passes: Optional[Passes] = None, strict: bool = False) -> Any:
     """Makes torch.compile run Weft's passes over each graph after its own; returns the PostGradPass."""
     import torch._inductor.config as config
 
@@ -157,7 +170,8 @@ def install(passes=None, strict: bool = False):
     return config.post_grad_custom_post_pass
 
 
-def uninstall():
+def uninstall() -> None:
+    """Takes them out again."""
     import torch._inductor.config as config
 
     config.post_grad_custom_post_pass = None

@@ -1,10 +1,13 @@
 """What passes would do to each collective of a graph, and how long a step takes by a model, before and after."""
 
 import json
-from typing import NamedTuple
+from typing import Any, Iterator, Mapping, NamedTuple, Union
 
 from .. import _html
-from .._plan import simulate
+from .._library import Path
+from .._passes import Report
+from .._plan import Cluster, simulate
+from .._program import Program
 
 
 class Collective(NamedTuple):
@@ -12,22 +15,22 @@ class Collective(NamedTuple):
 
     name: str
     target: str
-    shape: list
+    shape: list[Any]
     outcome: str  # "stays", or what it is part of now
     why: str  # what passes said of it; "" if nothing
 
 
-def _collectives(document):
+def _collectives(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [row for row in document["nodes"] if "_c10d_functional" in row["target"] and "wait_tensor" not in row["target"]]
 
 
-def _inputs(row):
+def _inputs(row: Mapping[str, Any]) -> list[str]:
     """Names that a collective sends; those of a list alike."""
     first = row["args"][0] if row["args"] else []
     return [value["ref"] for value in (first if isinstance(first, list) else [first]) if isinstance(value, dict) and "ref" in value]
 
 
-def _rows(before, after, report):
+def _rows(before: Mapping[str, Any], after: Mapping[str, Any], report: Report) -> Iterator[Collective]:
     left = [entry for done in report for entry in done.left]
     there = {row["name"]: row for row in _collectives(after)}
     senders = {name: row for row in there.values() for name in _inputs(row)}
@@ -48,21 +51,21 @@ def _rows(before, after, report):
 class Explanation:
     """See weft.torch.explain. `collectives`, the passes' `report`, and simulations `before` and `after`, with timelines."""
 
-    def __init__(self, before, after, report, ranks, cluster):
+    def __init__(self, before: Program, after: Program, report: Report, ranks: int, cluster: Union[Cluster, Path, None]) -> None:
         documents = [json.loads(program.print("fx")) for program in (before, after)]
-        self.collectives, self.report = list(_rows(*documents, report)), report
+        self.collectives, self.report = list(_rows(documents[0], documents[1], report)), report
         self.before, self.after = (simulate(program, ranks=ranks, cluster=cluster) for program in (before, after))
 
-    def _times(self):
+    def _times(self) -> str:
         return " -> ".join(f"{s.step_seconds * 1e3:.3f} ms, {s.rank_times(0).exposed * 1e3:.3f} ms of it waiting for collectives"
                            for s in (self.before, self.after))
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{c.name}  {c.target} {c.shape}: {c.outcome}" + (f"  ({c.why})" if c.why else "") for c in self.collectives]
         return "\n".join(lines + ["a step by the model: " + self._times()])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<weft.torch.Explanation: {len(self.collectives)} collectives, {self._times()}>"
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         return _html.table("Weft: collectives", Collective._fields, self.collectives) + self.after._repr_html_()

@@ -3,21 +3,22 @@
 import functools
 import json
 import operator
+from typing import Any, Iterator, Mapping, NoReturn, Optional, Sequence
 
 import torch
 
 from .. import _errors
 
-
+Groups = Mapping[str, Sequence[int]]  # ranks of process groups, by name
 KNOWN = ((2, 7), (2, 99))
 as_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def refuse(node, what):
+def refuse(node: Any, what: str) -> NoReturn:
     raise _errors.Unsupported(f"node {node.name} ({node.target}): {what}", "torch.fx.Graph")
 
 
-def refuse_foreign():
+def refuse_foreign() -> None:
     """Raises where this PyTorch is none that Weft can work with."""
     version = tuple(int(part) for part in torch.__version__.split(".")[:2] if part.isdigit())
     if version and not KNOWN[0] <= version <= KNOWN[1]:
@@ -28,18 +29,18 @@ def refuse_foreign():
 class Opaque:
     """Arguments that the form has no word for: they go through as strings, and come back as they were."""
 
-    def __init__(self):
-        self.values = []
+    def __init__(self) -> None:
+        self.values: list[Any] = []
 
-    def put(self, value):
+    def put(self, value: Any) -> str:
         self.values.append(value)
         return f"weft.opaque:{len(self.values) - 1}"
 
-    def get(self, text):
+    def get(self, text: str) -> Any:
         return self.values[int(text.split(":")[1])] if text.startswith("weft.opaque:") else text
 
 
-def encode(value, opaque):
+def encode(value: Any, opaque: Opaque) -> Any:
     """An argument as JSON."""
     if isinstance(value, torch.fx.Node):
         return {"ref": value.name}
@@ -57,7 +58,7 @@ def encode(value, opaque):
     return opaque.put(value)
 
 
-def leaves(value):
+def leaves(value: Any) -> Iterator[Any]:
     """What nested lists hold, in order."""
     if isinstance(value, (list, tuple)):
         for one in value:
@@ -66,7 +67,7 @@ def leaves(value):
         yield value
 
 
-def decode(value, nodes, opaque):
+def decode(value: Any, nodes: Mapping[str, Any], opaque: Opaque) -> Any:
     """The argument again; nodes by name."""
     if isinstance(value, list):
         return [decode(v, nodes, opaque) for v in value]
@@ -84,7 +85,7 @@ def decode(value, nodes, opaque):
     return getattr(torch, inner)
 
 
-def _type(node):
+def _type(node: Any) -> tuple[Any, Any]:
     """Shape and dtype of a node's value: lists where it is a list, null where it is no tensor."""
     value = node.meta.get("val", node.meta.get("tensor_meta"))
     if isinstance(value, (list, tuple)) and not hasattr(value, "shape"):
@@ -93,7 +94,7 @@ def _type(node):
     return _one_type(node, value)
 
 
-def _one_type(node, value):
+def _one_type(node: Any, value: Any) -> tuple[Any, Any]:
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None, None
     if not all(isinstance(extent, int) for extent in value.shape):
@@ -102,7 +103,7 @@ def _one_type(node, value):
 
 
 @functools.lru_cache(maxsize=None)
-def _facts(op):
+def _facts(op: Any) -> tuple[str, Optional[str]]:
     """An op's name, and the first argument that its schema says it writes and its name does not; None: none."""
     name = str(op)
     written = [a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
@@ -110,7 +111,7 @@ def _facts(op):
     return name, written[0] if written and not name.split(".")[-2].endswith("_") else None
 
 
-def _target(node):
+def _target(node: Any) -> str:
     """The op's name, after a look at what its schema says of mutation."""
     if node.target is operator.getitem:
         return "getitem"
@@ -122,21 +123,21 @@ def _target(node):
     return name
 
 
-def is_collective(node):
+def is_collective(node: Any) -> bool:
     """Whether a node is a collective of a group."""
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
     return node.target.namespace == "_c10d_functional" and "wait_tensor" not in _facts(node.target)[0]
 
 
-def group_of(node):
+def group_of(node: Any) -> Any:
     """The name of the group that a collective is of."""
     return node.kwargs.get("group_name", node.args[-1] if node.args else None)
 
 
-def _groups(graph, given):
+def _groups(graph: Any, given: Optional[Groups]) -> dict[str, Any]:
     """Process groups that the graph names, in order of first use."""
-    found = {}
+    found: dict[str, list[int]] = {}
     for node in graph.nodes:
         name = group_of(node) if is_collective(node) else None
         if not isinstance(name, str) or name in found:
@@ -156,9 +157,10 @@ class Document:
     groups: {name: ranks} where the process groups are not there to be asked. more: other members of the document.
     """
 
-    def __init__(self, graph, groups=None, more=None):
+    def __init__(self, graph: Any, groups: Optional[Mapping[str, Any]] = None, more: Optional[Mapping[str, Any]] = None) -> None:
         self.opaque, self.groups = Opaque(), dict(groups or {}) if more else _groups(graph, groups)
-        inputs, constants, self.rows, outputs = [], [], [], []
+        self.rows: list[dict[str, Any]] = []
+        inputs, constants, outputs = [], [], []
         for node in graph.nodes:
             if node.op == "output":
                 outputs = [encode(v, self.opaque) for v in leaves(node.args[0])]
@@ -184,12 +186,12 @@ class Document:
         lines += [f"{as_text(key)}: {as_text(value)}" for key, value in (more or {}).items()]
         self.text = "{\n" + ",\n".join(lines) + "\n}\n"
 
-    def read(self, text):
+    def read(self, text: str) -> dict[str, Any]:
         """What passes made of the document; a node that they left alone is its own row."""
         head, begins, rest = text.partition('\n"nodes": [\n')
         if not begins:
-            return json.loads(text)
+            return dict(json.loads(text))
         lines, _, tail = rest.partition("\n]")
-        after = json.loads(head + '\n"nodes": []' + tail)
+        after: dict[str, Any] = json.loads(head + '\n"nodes": []' + tail)
         after["nodes"] = [self._by_line.get(line) or json.loads(line) for line in lines.split(",\n")]
         return after

@@ -1,11 +1,13 @@
 """A serial step on the ranks of a group: its graph traced, parted by spmd_expand, its parameters cut."""
 
 import logging
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .. import _errors
+from .._passes import Passes, Report
 from .._program import Program
 from ._export import Document, is_collective, refuse_foreign
 from ._splice import replace
@@ -14,12 +16,12 @@ from ._words import in_words
 log = logging.getLogger("weft")
 
 
-def _dim(placement):
+def _dim(placement: str) -> Optional[int]:
     """The dimension of "S(1)"; None: "R"."""
     return int(placement[2:-1]) if placement.startswith("S(") else None
 
 
-def _part(value, placement, rank, nranks):
+def _part(value: Any, placement: str, rank: int, nranks: int) -> Any:
     """A rank's part of a whole value, as torch.chunk cuts it; the value itself if it is replicated."""
     dim = _dim(placement)
     if dim is None:
@@ -29,7 +31,7 @@ def _part(value, placement, rank, nranks):
     return value.narrow(dim, start, min(each, value.shape[dim] - start))
 
 
-def _whole(value, placement, extents, group):
+def _whole(value: Any, placement: str, extents: Sequence[int], group: Any) -> Any:
     """The value of which each rank has a part."""
     import torch.distributed as dist
 
@@ -44,7 +46,8 @@ def _whole(value, placement, extents, group):
     return torch.cat(parts, dim).narrow(dim, 0, extents[dim])
 
 
-def expand(traced, placements, *, nranks, rank, group="0", passes=("spmd_expand",), set=None):
+def expand(traced: Any, placements: Mapping[str, str], *, nranks: int, rank: int, group: str = "0",
+           passes: Passes = ("spmd_expand",), set: Optional[Mapping[str, object]] = None) -> tuple[Report, list[str]]:
     """Makes a serial graph that of one rank, in place; returns the Report and how its outputs lie.
 
     placements: "R" or "S(dimension)" by placeholder; what they leave open is found. group: the name of the group whose
@@ -57,7 +60,7 @@ def expand(traced, placements, *, nranks, rank, group="0", passes=("spmd_expand"
     groups = {group: {"size": nranks, "ranks": list(range(nranks))}}
     document = Document(graph, groups, {"world_size": nranks, "placements_in": dict(placements), "shapes": "global"})
     program = Program.parse(document.text, "fx", place="torch.fx.Graph")
-    report = program.run_passes(list(passes), set=set, rank=rank)
+    report = program.run_passes(passes, set=set, rank=rank)
     after = document.read(program.print("fx").decode())
     in_words(after)
     shapes = {row["name"]: row["shape"] for row in after["inputs"]}
@@ -69,7 +72,7 @@ def expand(traced, placements, *, nranks, rank, group="0", passes=("spmd_expand"
     return report, after["placements_out"]
 
 
-def _with_shape(value, shape):
+def _with_shape(value: Any, shape: Sequence[int]) -> Any:
     """A fake value like another one, of other extents."""
     if list(value.shape) == shape:
         return value
@@ -80,11 +83,11 @@ def _with_shape(value, shape):
 
 
 class _Loss(torch.nn.Module):
-    def __init__(self, model, loss_of):
+    def __init__(self, model: Any, loss_of: Any) -> None:
         super().__init__()
         self.model, self.loss_of = model, loss_of
 
-    def forward(self, *inputs):
+    def forward(self, *inputs: Any) -> Any:
         return self.loss_of(self.model, *inputs)
 
 
@@ -92,13 +95,15 @@ class Sharded:
     """A step of a model whose parameters lie on the ranks of a group: call it with whole inputs, and it returns the loss
     and leaves each parameter its gradient. See weft.torch.shard."""
 
-    def __init__(self, graph_module, parameters, extents, placements, outputs, inputs, group, report):
+    def __init__(self, graph_module: Any, parameters: dict[str, Any], extents: dict[str, tuple[int, ...]],
+                 placements: dict[str, str], outputs: Sequence[str], inputs: Sequence[str], group: Any, report: Report) -> None:
         self.graph_module, self.report = graph_module, report
         self.placements = placements  # of parameters, by name
         self._parameters, self._extents, self._outputs, self._inputs = parameters, extents, outputs, inputs
         self._group, self._rank, self._nranks = group, torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs: Any) -> Any:
+        """A step on whole inputs; the loss."""
         mine = [_part(x, placed, self._rank, self._nranks).contiguous() for x, placed in zip(inputs, self._inputs)]
         with torch.no_grad():
             loss, *grads = self.graph_module(*(p.detach() for p in self._parameters.values()), *mine)
@@ -106,24 +111,25 @@ class Sharded:
             parameter.grad = self._as(gradient, placed, self.placements[name], self._extents[name])
         return loss
 
-    def _as(self, value, placed, wanted, extents):
+    def _as(self, value: Any, placed: str, wanted: str, extents: Sequence[int]) -> Any:
         """A gradient as its parameter lies."""
         if placed == wanted:
             return value
         return _part(_whole(value, placed, extents, self._group), wanted, self._rank, self._nranks).contiguous()
 
-    def whole_parameters(self):
+    def whole_parameters(self) -> dict[str, Any]:
         """The parameters as they would be on one process, by name. All ranks call it."""
         return {name: _whole(p.detach(), self.placements[name], self._extents[name], self._group)
                 for name, p in self._parameters.items()}
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{name} {list(self._extents[name])}: {placed}" + ("" if placed == "R" else f", here {list(p.shape)}")
                  for (name, p), placed in zip(self._parameters.items(), self.placements.values())]
         return "\n".join(lines + [str(self.report)])
 
 
-def shard(model, loss_of, inputs, placements, *, group=None, passes=("spmd_expand",), set=None):
+def shard(model: Any, loss_of: Callable[..., Any], inputs: Sequence[Any], placements: Mapping[Union[str, int], str], *,
+          group: Any = None, passes: Passes = ("spmd_expand",), set: Optional[Mapping[str, object]] = None) -> Sharded:
     """Parts a serial model over the ranks of a group, and returns its step as a Sharded. Each rank calls it, with equal
     parameters. The parameters of `model` become this rank's parts; the logger "weft" says which.
 
@@ -136,18 +142,19 @@ def shard(model, loss_of, inputs, placements, *, group=None, passes=("spmd_expan
     """
     import torch.distributed as dist
 
-    parameters = dict(model.named_parameters())
+    parameters: dict[str, Any] = dict(model.named_parameters())
     unknown = [k for k in placements if k not in parameters and k not in range(len(inputs))]
     if unknown:
         raise KeyError(f"{unknown[0]!r}: expected a parameter ({', '.join(parameters)}) or the number of an input")
     group = dist.group.WORLD if group is None else group
     traced, holders = _trace(model, loss_of, parameters, inputs)
-    names = dict(zip([*parameters, *range(len(inputs))], holders))
+    values: dict[Any, Any] = {**parameters, **dict(enumerate(inputs))}
+    names = dict(zip(values, holders))
     rank, nranks = dist.get_rank(group), dist.get_world_size(group)
     report, outputs = expand(traced, {names[k]: v for k, v in placements.items()}, nranks=nranks, rank=rank,
                              group=group.group_name, passes=passes, set=set)
     shapes = {node.name: list(node.meta["val"].shape) for node in traced.graph.nodes if node.op == "placeholder"}
-    found = {k: _found(value, shapes[names[k]], placements.get(k)) for k, value in [*parameters.items(), *enumerate(inputs)]}
+    found = {k: _found(value, shapes[names[k]], placements.get(k)) for k, value in values.items()}
     extents = {name: tuple(p.shape) for name, p in parameters.items()}
     for name, parameter in parameters.items():
         parameter.data = _part(parameter.data, found[name], rank, nranks).clone(memory_format=torch.contiguous_format)
@@ -158,17 +165,17 @@ def shard(model, loss_of, inputs, placements, *, group=None, passes=("spmd_expan
                    [found[k] for k in range(len(inputs))], group, report)
 
 
-def _found(value, shape, placement):
+def _found(value: Any, shape: Sequence[int], placement: Optional[str]) -> str:
     """How a value lies whose part has `shape`."""
     dims = [d for d, (whole, part) in enumerate(zip(value.shape, shape)) if whole != part]
     return f"S({dims[0]})" if dims else (placement or "R")
 
 
-def _trace(model, loss_of, parameters, inputs):
+def _trace(model: Any, loss_of: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, list[str]]:
     """The loss and gradients as a graph of parameters and inputs, and the names of its placeholders in that order."""
     whole = _Loss(model, loss_of)
 
-    def step(*values):
+    def step(*values: Any) -> Any:
         own = {f"model.{name}": v for name, v in zip(parameters, values)}
         loss = torch.func.functional_call(whole, own, values[len(parameters):])
         return (loss, *torch.autograd.grad(loss, values[: len(parameters)]))

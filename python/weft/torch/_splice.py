@@ -2,14 +2,15 @@
 
 import importlib
 import operator
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import torch
 
 from .. import _errors
-from ._export import decode, leaves
+from ._export import Document, Opaque, decode, leaves
 
 
-def _resolve(target):
+def _resolve(target: str) -> Any:
     """ "aten.add.Tensor" -> the op; raises where torch has none."""
     if target == "getitem":
         return operator.getitem
@@ -23,18 +24,18 @@ def _resolve(target):
                                   "(fuse_allreduce_buckets with mode: coalesced)", "torch.fx.Graph") from None
 
 
-def _plain(kwargs):
+def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Without what Weft keeps for itself."""
     return {k: v for k, v in kwargs.items() if not k.startswith("weft.")}
 
 
-def _mode_of(graph):
+def _mode_of(graph: Any) -> Any:
     """The mode that the graph's fake values belong to; None: it has none."""
     values = (value for node in graph.nodes for value in leaves(node.meta.get("val")))
     return next((v.fake_mode for v in values if isinstance(v, torch._subclasses.FakeTensor)), None)
 
 
-def _fake_value(node, mode):
+def _fake_value(node: Any, mode: Any) -> Any:
     """What a node gives, by running it on the fake values of its inputs."""
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
     if mode is None or node.target is operator.getitem:
@@ -43,7 +44,7 @@ def _fake_value(node, mode):
         return node.target(*args, **kwargs)
 
 
-def without_kernel(graph, targets):
+def without_kernel(graph: Any, targets: Iterable[str]) -> Optional[tuple[Any, str]]:
     """The first of new targets that cannot run where the graph runs, and the device; or None."""
     values = (node.meta.get("val") for node in graph.nodes)
     devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
@@ -54,21 +55,21 @@ def without_kernel(graph, targets):
     return None
 
 
-def _refuse_without_kernel(graph, targets):
+def _refuse_without_kernel(graph: Any, targets: Iterable[str]) -> None:
     found = without_kernel(graph, targets)
     if found:
         raise _errors.Unsupported(f"torch has no kernel of {found[0]} on {found[1]}: leave out the pass that makes it",
                                   "torch.fx.Graph")
 
 
-def replace(graph, document, after, inputs=None):
+def replace(graph: Any, document: Document, after: Mapping[str, Any], inputs: Optional[Mapping[str, Any]] = None) -> None:
     """Makes `graph`, which was exported as `document`, what `after` says; leaves it as it is if that fails. inputs: fake
     values of placeholders that are others now, by name: then all nodes get values anew."""
     old = {row["name"]: row for row in document.rows}
-    targets = {row["name"]: row["target"] for row in after["nodes"]
-               if row["name"] not in old or old[row["name"]]["target"] != row["target"]}
-    _refuse_without_kernel(graph, targets.values())
-    targets = {name: _resolve(target) for name, target in targets.items()}
+    names = {row["name"]: row["target"] for row in after["nodes"]
+             if row["name"] not in old or old[row["name"]]["target"] != row["target"]}
+    _refuse_without_kernel(graph, names.values())
+    targets = {name: _resolve(target) for name, target in names.items()}
     was = [(node, node.args, node.kwargs, dict(node.meta) if inputs else node.meta) for node in graph.nodes]
     try:
         kept = _put_nodes(graph, old, targets, after, document.opaque, inputs)
@@ -81,7 +82,7 @@ def replace(graph, document, after, inputs=None):
     graph.lint()
 
 
-def _put_back(graph, was):
+def _put_back(graph: Any, was: Sequence[tuple[Any, Any, Any, Any]]) -> None:
     """The nodes that there were, in their order."""
     for node, args, kwargs, meta in was:
         node.args, node.kwargs, node.meta = args, kwargs, meta
@@ -93,19 +94,21 @@ def _put_back(graph, was):
         before.append(node)
 
 
-def _set_value(node, value):
+def _set_value(node: Any, value: Any) -> None:
     node.meta["val"] = value
     node.meta.pop("tensor_meta", None)
 
 
-def _put_nodes(graph, old, targets, after, opaque, inputs):
+def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], after: Mapping[str, Any], opaque: Opaque,
+               inputs: Optional[Mapping[str, Any]]) -> set[Any]:
     """Puts nodes and outputs in place; returns the calls that stay."""
     nodes, mode = {node.name: node for node in graph.nodes}, _mode_of(graph)
     for name, value in (inputs or {}).items():
         _set_value(nodes[name], value)
     reused = targets.keys() & nodes.keys()  # a name may be another node's now
     output = next(n for n in graph.nodes if n.op == "output")
-    kept, last = set(), next((n for n in reversed(list(graph.nodes)) if n.op in ("placeholder", "get_attr")), None)
+    kept: set[Any] = set()
+    last = next((n for n in reversed(list(graph.nodes)) if n.op in ("placeholder", "get_attr")), None)
     for row in after["nodes"]:
         name, was = row["name"], old.get(row["name"])
         is_new = name in targets
@@ -130,11 +133,11 @@ def _put_nodes(graph, old, targets, after, opaque, inputs):
     return kept
 
 
-def _put_outputs(output, after, nodes):
+def _put_outputs(output: Any, after: Sequence[Any], nodes: Mapping[str, Any]) -> None:
     """The output node again, where a value has another name now."""
     names = iter(after)
 
-    def put(value):
+    def put(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)([put(v) for v in value])
         now = next(names)
