@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import numpy as np
 import paddle
@@ -18,6 +19,7 @@ import weft.paddle
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+DEADLINE = 1200  # of a script, in seconds: for a busy machine
 MODELS = ("mlp", "lenet", "gpt", "bert")  # of paddle_models.py
 
 
@@ -52,7 +54,7 @@ def processes(how, model, count=1):
         jobs.append(subprocess.Popen([sys.executable, os.path.join(HERE, "paddle_train.py"), how, model], env=env, text=True,
                                      cwd=tempfile.gettempdir(), stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:
-        done = [job.communicate(timeout=400) for job in jobs]
+        done = [job.communicate(timeout=DEADLINE) for job in jobs]
     finally:
         [job.kill() for job in jobs]
     for job, (_, errors) in zip(jobs, done):
@@ -118,6 +120,14 @@ class Optimize(unittest.TestCase):
         self.assertEqual(main.desc.serialize_to_string(), before)
         with self.assertRaisesRegex(TypeError, "paddle.static.Program"):
             weft.paddle.optimize(paddle.nn.Linear(2, 2), ranks=2)
+
+    def test_an_old_or_too_new_paddle_is_refused_with_what_to_do(self):
+        main, _, _ = mlp()
+        before = main.desc.serialize_to_string()
+        for version in ("2.5.2", "4.0.0"):
+            with mock.patch.object(paddle, "__version__", version), self.assertRaisesRegex(weft.Unsupported, "pip install 'paddlepaddle>=2.6"):
+                weft.paddle.optimize(main, ranks=2)
+            self.assertEqual(main.desc.serialize_to_string(), before)
 
     @unittest.skipIf(paddle.__version__.startswith("2."), "Paddle 3 has PIR")
     def test_programs_of_pir_are_refused_with_what_to_do(self):
@@ -194,7 +204,7 @@ class Scripts(unittest.TestCase):
 class Tutorial(unittest.TestCase):
     def test_gpt_on_two_processes(self):
         done = subprocess.run([sys.executable, os.path.join(ROOT, "examples", "paddle_gpt.py")], capture_output=True,
-                              text=True, timeout=300, cwd=tempfile.gettempdir())
+                              text=True, timeout=DEADLINE, cwd=tempfile.gettempdir())
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         self.assertIn("losses of 2 processes are those of the serial program", done.stdout)
 

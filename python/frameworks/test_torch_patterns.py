@@ -150,6 +150,30 @@ class Values(unittest.TestCase):
 
         self.check(step, torch.randn(4, 6))
 
+    def test_the_default_backend_runs_the_installed_pass(self):
+        """As the post-grad pass of "inductor", which compiles the graph with a C++ compiler."""
+        world, x = dist.group.WORLD, torch.randn(4, 6)
+
+        def step(x):
+            return [collectives.all_reduce(x + k, "sum", world) * 2 for k in range(3)]
+
+        installed = weft.torch.install(strict=True)
+        try:
+            torch._dynamo.reset()
+            found = torch.compile(step, fullgraph=True, dynamic=False)(x)
+        finally:
+            weft.torch.uninstall()
+        for a, b in zip(found, step(x)):
+            self.assertTrue(torch.equal(a, b))
+        self.assertEqual(installed.reports[0].count("fuse_allreduce_buckets", "gradients bucketed"), 3)
+
+    def test_a_pass_is_known_by_what_it_does(self):
+        """torch caches compiled graphs by the uuid of the pass."""
+        make = weft.torch.PostGradPass
+        self.assertEqual(make().uuid(), make().uuid())
+        lists = (None, ["schedule_comm_wait"], ["insert_comm_wait"], [("fuse_allreduce_buckets", {"mode": "coalesced", "bucket_mb": 1})])
+        self.assertEqual(len({make(passes).uuid() for passes in lists}), len(lists))
+
     def test_a_backward_pass(self):
         world = dist.group.WORLD
 
