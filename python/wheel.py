@@ -103,8 +103,8 @@ def pack(folder, wheels):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 517: called by pip."""
-    subprocess.run(["make", "--no-print-directory", "python", f"WHEELS={os.path.abspath(wheel_directory)}"],
-                   cwd=ROOT, check=True)
+    command = ["make", f"-j{os.cpu_count() or 1}", "--no-print-directory", "python", f"WHEELS={os.path.abspath(wheel_directory)}"]
+    subprocess.run(command, cwd=ROOT, check=True)
     return f"weft-{version()}-py3-none-{platform_tag()}.whl"
 
 
