@@ -335,6 +335,11 @@ class Scripts(unittest.TestCase):
                 self.assertTrue(rank["equal"] or count > 2, rank)
                 self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 8})
 
+    def test_ddp_with_the_installed_pass(self):
+        for rank in self.ranks("installed"):
+            self.assertLess(rank["worst"], 1e-6)
+            self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 8})
+
     def test_tensor_parallel_gpt_block(self):
         """Losses and gradients as without Weft, which makes one of the three reduces of q, k and v. Gloo's ring begins
         the sum of an element at the rank that its place in the buffer names. So two ranks have the same bits, and four

@@ -5,6 +5,7 @@ test_inductor_collectives.py (each functional collective, views, shared inputs, 
 test_micro_pipeline_tp.py, which test_torch.Chunks has. On CPU: one process over Gloo.
 """
 
+import copy
 import unittest
 
 import torch
@@ -166,6 +167,7 @@ class Values(unittest.TestCase):
         for a, b in zip(found, step(x)):
             self.assertTrue(torch.equal(a, b))
         self.assertEqual(installed.reports[0].count("fuse_allreduce_buckets", "gradients bucketed"), 3)
+        self.assertIs(copy.deepcopy(installed), installed)  # torch copies its config, passes too, when a graph is compiled
 
     def test_a_pass_is_known_by_what_it_does(self):
         """torch caches compiled graphs by the uuid of the pass."""

@@ -1,6 +1,6 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|tp|micro|gpt|spmd RANKS     each process is started by this script
+    torch_train.py ddp|installed|tp|micro|gpt|spmd RANKS     each process is started by this script
 """
 
 import json
@@ -38,10 +38,10 @@ def graphs_of(step):
         weft.torch.optimize = own
 
 
-def ddp(rank, ranks):
+def ddp(rank, ranks, backend=weft.torch.backend):
     """Data parallel, gradients reduced inside the compiled backward graph."""
     torch._dynamo.config.optimize_ddp = "python_reducer"
-    backend, random = weft.torch.backend, torch.Generator().manual_seed(rank)
+    random = torch.Generator().manual_seed(rank)
     x = torch.randn(4, 16, generator=random)
 
     def make():
@@ -71,6 +71,15 @@ def ddp(rank, ranks):
     loss = model(x).square().mean().detach()
     expected = [loss] + [sum(g / ranks for g in grads) for grads in zip(*whole)]
     return expected, *graphs_of(compiled)
+
+
+def installed(rank, ranks):
+    """The same under torch.compile's default backend."""
+    import torch._inductor.config as config
+
+    config.compile_threads = 1
+    weft.torch.install(strict=True)
+    return ddp(rank, ranks, "inductor")
 
 
 def local(t, placed, rank, ranks):

@@ -114,6 +114,9 @@ def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
         def __init__(self) -> None:
             self.reports: list[Report] = []
 
+        def __deepcopy__(self, _memo: object) -> "Pass":
+            return self  # torch copies its config as it compiles
+
         def __call__(self, graph: Any) -> None:
             if not any(map(is_collective, graph.nodes)):
                 return
