@@ -9,6 +9,7 @@ import copy
 import unittest
 
 import torch
+import torch._inductor.config
 import torch.distributed as dist
 import torch.distributed._functional_collectives as collectives
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -161,7 +162,8 @@ class Values(unittest.TestCase):
         installed = weft.torch.install(strict=True)
         try:
             torch._dynamo.reset()
-            found = torch.compile(step, fullgraph=True, dynamic=False)(x)
+            with torch._inductor.config.patch(force_disable_caches=True):  # a graph from a cache is not compiled again
+                found = torch.compile(step, fullgraph=True, dynamic=False)(x)
         finally:
             weft.torch.uninstall()
         for a, b in zip(found, step(x)):

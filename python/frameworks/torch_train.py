@@ -1,6 +1,6 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|installed|tp|micro|gpt|spmd RANKS     each process is started by this script
+    torch_train.py ddp|installed|installed_alone|tp|micro|gpt|spmd RANKS     each process is started by this script
 """
 
 import json
@@ -73,13 +73,19 @@ def ddp(rank, ranks, backend=weft.torch.backend):
     return expected, *graphs_of(compiled)
 
 
-def installed(rank, ranks):
-    """The same under torch.compile's default backend."""
+def installed(rank, ranks, torch_fuses=True):
+    """The same under torch.compile's default backend, where DDP switches a fusion of torch's own on."""
     import torch._inductor.config as config
 
-    config.compile_threads = 1
+    config.compile_threads, config.force_disable_caches = 1, True  # a graph from a cache is not compiled again
+    if not torch_fuses:
+        config._fuse_ddp_communication_passes = []
     weft.torch.install(strict=True)
     return ddp(rank, ranks, "inductor")
+
+
+def installed_alone(rank, ranks):
+    return installed(rank, ranks, torch_fuses=False)
 
 
 def local(t, placed, rank, ranks):

@@ -12,6 +12,8 @@ import json
 import logging
 from typing import Any, Mapping, Optional, Union
 
+from torch.fx import Graph
+
 from .._library import Path
 from .._passes import Passes, Report
 from .._plan import Cluster
@@ -23,8 +25,8 @@ from ._export import Document, Groups, is_collective, refuse_foreign
 from ._shard import Sharded, shard
 from ._splice import replace, without_kernel
 
-__all__ = ["PASSES", "Explanation", "PostGradPass", "Sharded", "Backend", "backend", "explain", "export", "install", "optimize", "read",
-           "shard", "uninstall", "verify"]
+__all__ = ["PASSES", "Backend", "Explanation", "PostGradPass", "Sharded", "backend", "explain", "export", "install", "optimize",
+           "read", "shard", "uninstall", "verify"]
 
 PASSES: Passes = [("fuse_allreduce_buckets", {"mode": "coalesced"}), "schedule_comm_wait", "insert_comm_wait"]
 log = logging.getLogger("weft")
@@ -33,7 +35,11 @@ log = logging.getLogger("weft")
 def _graph_of(traced: Any) -> Any:
     """The torch.fx.Graph of a Graph, a GraphModule or an ExportedProgram."""
     refuse_foreign()
-    return getattr(traced, "graph", None) or traced
+    graph = getattr(traced, "graph", traced)
+    if not isinstance(graph, Graph):
+        raise TypeError(f"expected a traced graph, found {type(traced).__name__}: torch.compile(model, backend=weft.torch.backend) "
+                        "traces a model, and so do make_fx and torch.export")
+    return graph
 
 
 def export(traced: Any, groups: Optional[Groups] = None) -> str:
@@ -93,12 +99,6 @@ def verify(graphs: Any, groups: Optional[Groups] = None, **options: Any) -> Find
     return _verify([g if isinstance(g, Program) else read(g, groups) for g in graphs], **options)
 
 
-def _base() -> Any:
-    from torch._inductor.custom_graph_pass import CustomGraphPass
-
-    return CustomGraphPass
-
-
 def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
     """What torch._inductor.config.post_grad_custom_post_pass takes: Weft's passes over each graph with collectives.
 
@@ -106,9 +106,11 @@ def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
     was done.
     """
     refuse_foreign()
-    todo = PASSES if passes is None else passes
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+    from torch._inductor.pattern_matcher import stable_topological_sort
 
-    base: Any = _base()
+    todo = PASSES if passes is None else passes
+    base: Any = CustomGraphPass
 
     class Pass(base):
         def __init__(self) -> None:
@@ -120,6 +122,7 @@ def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
         def __call__(self, graph: Any) -> None:
             if not any(map(is_collective, graph.nodes)):
                 return
+            stable_topological_sort(graph)  # torch's own passes leave that for later
             try:
                 self.reports.append(optimize(graph, todo))
             except Exception as error:

@@ -111,13 +111,22 @@ def _facts(op: Any) -> tuple[str, Optional[str]]:
     return name, written[0] if written and not name.split(".")[-2].endswith("_") else None
 
 
+def _overload(node: Any) -> Any:
+    """What a node calls. torch's own passes name some ops without their overload: it is found as torch does."""
+    if not isinstance(node.target, torch._ops.OpOverloadPacket):
+        return node.target
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta.get("val"))
+    return getattr(node.target, torch._C._jit_resolve_packet(node.target._qualified_op_name, *args, **kwargs))
+
+
 def _target(node: Any) -> str:
     """The op's name, after a look at what its schema says of mutation."""
     if node.target is operator.getitem:
         return "getitem"
-    if not isinstance(node.target, torch._ops.OpOverload):
+    op = _overload(node)
+    if not isinstance(op, torch._ops.OpOverload):
         refuse(node, "only calls of torch ops can be read")
-    name, written = _facts(node.target)
+    name, written = _facts(op)
     if written:
         refuse(node, f"it writes its argument {written}, which Weft does not model")
     return name
