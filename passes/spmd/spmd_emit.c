@@ -331,7 +331,7 @@ static weft_status set_permuted(moved *m, weft_op *op, int64_t n) {
     TRY(spmd_permute_sources(on, m->v->whole.ndim, &m->was, &m->step->made, m->step->axes, memory, sources));
     for (int64_t i = 0; i < n; i++) {
         gives[i] = sources[i] == self ? m->extent[0] : 0;
-        gets[i] = sources[self] == i ? m->extent[0] : 0;
+        gets[i] = sources[self] == i ? m->made[0] : 0;
     }
     TRY(put_ints(m->e, op, "out_splits", (size_t)n, gets));
     return put_ints(m->e, op, "in_splits", (size_t)n, gives);

@@ -1,9 +1,10 @@
 /* spmd_permute.c: placements under which ranks have the same parts in another order.
  *
- * Where lists of axes cut each dimension into as many equal parts, each part is one rank's before and behind. So each
- * rank has one to send its part to: itself, where it keeps that part. Axes that both lists have at their beginning or
- * at their end say nothing of it. Where an axis shards the value before or behind alone, ranks hold copies: nothing
- * known of an exchange says that these stay equal. */
+ * Where lists of axes cut each dimension into as many equal parts, each part is one rank's before and behind. So it is
+ * where they cut rows into parts that differ, but are the same ones. Each rank then has one to send its part to:
+ * itself, where it keeps that part. Axes that both lists have at their beginning or at their end say nothing of it.
+ * Where an axis shards the value before or behind alone, ranks hold copies: nothing known of an exchange says that
+ * these stay equal. */
 #include "passes/spmd/spmd.h"
 
 /* Axes of one dimension but for those at the beginning and at the end of both. */
@@ -17,6 +18,14 @@ static uint32_t differing_axes(const axes_placed *from, const axes_placed *to, i
     return axes;
 }
 
+/* Whether both lists cut rows into parts of the same extents, which may differ: axis by axis they are of one size. */
+static bool cut_alike(const spmd_mesh *m, const axes_placed *from, const axes_placed *to) {
+    if (from->naxes[0] != to->naxes[0]) return false;
+    for (int i = 0; i < from->naxes[0]; i++)
+        if (m->axes.extent[from->axes[0][i]] != m->axes.extent[to->axes[0][i]]) return false;
+    return true;
+}
+
 uint32_t spmd_permuted(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to) {
     uint32_t axes = 0, had = 0, has = 0;
     if (memcmp(from->partial, to->partial, (size_t)m->axes.naxes) != 0) return 0;
@@ -25,7 +34,8 @@ uint32_t spmd_permuted(const spmd_mesh *m, const shape *whole, const axes_placed
         int64_t extent = whole->dims[d], n = spmd_extent(m, placed_dim_axes(from, d));
         if (d == 0 && extent < 0) return 0; /* rows are counted */
         if (!differing) continue;
-        if (n != spmd_extent(m, placed_dim_axes(to, d)) || extent < 0 || extent % n) return 0;
+        if (n != spmd_extent(m, placed_dim_axes(to, d)) || extent < 0) return 0;
+        if (extent % n && (d || !cut_alike(m, from, to))) return 0; /* a collective knows parts of rows alone */
         axes |= differing;
     }
     for (int d = 0; d < whole->ndim; d++) had |= placed_dim_axes(from, d), has |= placed_dim_axes(to, d);

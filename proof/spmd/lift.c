@@ -180,6 +180,9 @@ static weft_status lift_term(lifter *l, size_t rank, uint32_t id, lifted *out) {
     case HEAD_PART:
     case HEAD_RESHAPE:
         x = l->known[rank][term_args(l->t, id)[0].term];
+        if (term_is(l->t, id, HEAD_RESHAPE) && x.state == LIFT_UNKNOWN)
+            TRY(lift_rows_of_parts(l, rank, id, &is_slice, out));
+        if (is_slice) return NULL;
         if (lift_is_open(&x)) {
             *out = x;
             return x.state == LIFT_UNKNOWN && term_is(l->t, id, HEAD_SCALE) ? lift_take_share(l, rank, id, out) : NULL;
@@ -205,6 +208,7 @@ weft_status lift_rank(lifter *l, size_t rank) {
         if (!status && found.state == LIFT_PENDING) status = lift_term(l, rank, (uint32_t)i, &found);
         if (!status && found.state == LIFT_UNKNOWN) status = lift_pad(l, rank, (uint32_t)i, &found);
         if (!status && found.state == LIFT_UNKNOWN) status = lift_move(l, rank, (uint32_t)i, &found);
+        if (!status && found.state != LIFT_PENDING) status = lift_told(l, rank, (uint32_t)i, &found);
         if (!status) status = lift_settle(l, (uint32_t)i, &found);
         if (!status) status = lift_settle_full(l, rank, (uint32_t)i, &found);
         *x = found;

@@ -7,12 +7,16 @@
 
 enum { LIFT_AXES = 4 }; /* of the ranks' grid */
 
-/* Ways to split a dimension along an axis of the grid that are no even parts. */
+/* How axes of the grid, the major one first, cut a dimension into parts that differ. */
+typedef struct partition {
+    int axes[LIFT_AXES], naxes;
+    int64_t extent[LIFT_RANKS], total; /* by the coordinates along these axes */
+} partition;
+
+/* Ways to split a dimension that are no even parts. */
 typedef struct partitions {
     size_t count;
-    struct {
-        int64_t extent[LIFT_RANKS], total; /* by coordinate */
-    } items[LIFT_PARTITIONS];
+    partition items[LIFT_PARTITIONS];
     int64_t run[LIFT_RUNS]; /* 0: none */
 } partitions;
 
@@ -68,6 +72,7 @@ typedef struct lifter {
     uint8_t **wanted;  /* by rank and term: some output or collective needs it */
     uint32_t **record; /* by rank and term: 1 + its collective; 0: none */
     uint32_t **rows;   /* by rank and term: 1 + the one slice of it that is needed; LIFT_MANY: several are */
+    uint32_t **told;   /* by rank and term: 1 + the var with a placement that holds it; 0: none does */
     uint32_t **turn;   /* by rank and collective: how many of its ring come before */
     size_t nserial;    /* terms of the serial program: the first ones */
     size_t nterms;     /* of the programs; lifted terms are more */
@@ -75,12 +80,13 @@ typedef struct lifter {
     size_t nviews, views_capacity;
     kept_share *shares; /* rank by rank, in each round */
     size_t nshares, shares_capacity;
-    hash_table shapes;    /* a serial term of each shape */
-    bool uniform;         /* all ranks have the same collectives of the same values */
-    bool pending;         /* some value waits */
-    bool moved;           /* some value became known in this round */
-    int64_t rows_of_rank; /* a multiple of it is an extent that comes from a rank's rows; 0: nothing says so */
-    bool reorders;        /* some var lists axes in another order than the grid has them */
+    hash_table shapes;     /* a serial term of each shape */
+    int64_t elements_left; /* that may still be listed one by one: time stays linear */
+    bool uniform;          /* all ranks have the same collectives of the same values */
+    bool pending;          /* some value waits */
+    bool moved;            /* some value became known in this round */
+    int64_t rows_of_rank;  /* a multiple of it is an extent that comes from a rank's rows; 0: nothing says so */
+    bool reorders;         /* some var lists axes in another order than the grid has them */
     bool random_rows; /* some op drew random numbers for its part: the serial masks, if the ranks draw their parts */
 } lifter;
 
@@ -112,6 +118,31 @@ bool lift_is_innermost(const lifter *l, const lifted *x, uint32_t axes, int d);
 /* The next order of n axes, by number; false: it was the last. */
 bool lift_next_order(int *axes, int n);
 
+/* lift_parts.c */
+bool lift_is_sharded_at(const lifter *l, const lifted *x, int d); /* along some axis, evenly or not */
+bool lift_is_uneven(const lifter *l, const lifted *x);            /* along some axis */
+/* Of something that has one. */
+const partition *lift_partition(const lifter *l, axis_placement placed);
+/* Whether the axis is the major one of its partition: what is done once for all of them is done there. */
+bool lift_leads(const lifter *l, axis_placement placed, size_t axis);
+/* Which part the rank has along these axes, the major one first. */
+int64_t lift_part_of_axes(const lifter *l, size_t rank, const int *axes, int n);
+/* The split into these extents along the axes; 0: there are too many. */
+int lift_find_partition(const lifter *l, const int *axes, int naxes, const int64_t *extent);
+/* Parts of parts, each divided and rounded up; false: some rank gets none. At most LIFT_RANKS. */
+bool lift_ceil_parts(const lifter *l, const int *axes, int naxes, int64_t total, int64_t *out);
+/* Shards dimension `d` along the axes into these extents. False: there are too many partitions. */
+bool lift_put_parts(const lifter *l, int d, const int *axes, int naxes, const int64_t *extent, lifted *out);
+/* Extents that the vars of that name have at dimension `d`, by place along the axes; returns their sum, -1: ranks that
+ * stand at one place along these differ. */
+int64_t lift_declared_parts(const lifter *l, const char *var, size_t d, const int *axes, int naxes, int64_t *out);
+/* The split into runs of that length; 0: there are too many. */
+int lift_find_run(const lifter *l, int64_t run);
+/* The length of those runs. */
+int64_t lift_run(const lifter *l, axis_placement placed);
+/* Where the rank's part of a partition begins, and its extent. */
+int64_t lift_partition_part(const lifter *l, axis_placement placed, size_t rank, int64_t *out_extent);
+
 /* lift_grid.c */
 WEFT_MUST_USE weft_status lift_grid_init(lifter *l, arena *memory);
 int64_t lift_extent(const lifter *l, uint32_t axes);       /* ranks along these axes */
@@ -121,18 +152,10 @@ uint32_t lift_axes_with(const lifter *l, const lifted *x, axis_placement placed)
 bool lift_placed_alike(const lifted *a, const lifted *b); /* along all axes */
 /* Which part along `axes` the rank holds. */
 int64_t lift_part(const lifter *l, size_t rank, uint32_t axes);
-bool lift_is_sharded_at(const lifter *l, const lifted *x, int d); /* along some axis, evenly or not */
-bool lift_is_uneven(const lifter *l, const lifted *x);            /* along some axis */
-/* The split into these extents (LIFT_RANKS of them, the first n are used); 0: there are too many. */
-int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total);
-/* The split into runs of that length; 0: there are too many. */
-int lift_find_run(const lifter *l, int64_t run);
-/* The length of those runs. */
-int64_t lift_run(const lifter *l, axis_placement placed);
-/* Where the part of a partition begins that coordinate `at` has of a dimension, and its extent. */
-int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent);
 /* The axes that the placement of a var says shard dimension `d` of it, major first; returns how many. */
 int lift_placed_axes(const lifter *l, const weft_var *v, size_t d, int *out_axes);
+/* Those along which it says that the var is partial. */
+uint32_t lift_axes_of_sums(const lifter *l, const weft_var *v);
 /* How a rank holds a var from outside; NULL, or the reason why that is not known. */
 const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out);
 /* The axes along which the ring of `rank` for that op lies, which must be all ranks along these; false: it does not. */
@@ -178,6 +201,9 @@ lift_agreement lift_members_agree(const lifter *l, size_t self, uint32_t id, uin
 WEFT_MUST_USE weft_status lift_flat_of_parts(lifter *l, uint32_t id, const lifted *args, size_t n, value *scratch,
                                              lifted *out);
 
+/* A reshape of such to rows behind one another, of which ranks have columns along any axes. */
+WEFT_MUST_USE weft_status lift_rows_of_parts(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out);
+
 /* lift_collectives.c */
 WEFT_MUST_USE weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* An op that the schema calls a collective; false: it is not followed. */
@@ -217,6 +243,11 @@ WEFT_MUST_USE weft_status lift_settle(lifter *l, uint32_t id, lifted *x);
  * not fall into levels. */
 WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted *out);
 
+/* lift_told.c. Which vars with a placement hold which terms of the rank. */
+void lift_note_told(const lifter *l, size_t rank);
+/* Takes what is moved for the part that its var's placement says, if it is that. */
+WEFT_MUST_USE weft_status lift_told(lifter *l, size_t rank, uint32_t id, lifted *x);
+
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
 
@@ -233,6 +264,9 @@ WEFT_MUST_USE weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, b
 
 /* lift_pieces.c: an all-to-all or an all-gather of pieces of any size; *out stays where they are not followed. */
 WEFT_MUST_USE weft_status lift_pieces(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
+
+/* Rows that the op gives to member `place` of `n`, of so many, and where they begin; -1: that is not known. */
+int64_t lift_rows_given(const weft_op *op, int64_t all, size_t n, size_t place, int64_t *out_first);
 
 /* lift_exchange.c: an all-to-all; a slice of rows of what is sharded at dimension 0. */
 WEFT_MUST_USE weft_status lift_all_to_all(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

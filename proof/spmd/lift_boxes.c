@@ -183,18 +183,21 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
     return true;
 }
 
-/* How the rank's part of `extent` elements lies where they are dealt out along these axes. That is evenly or, along one
- * axis, in parts of the extent divided and rounded up; false: that part is not [offset, offset + own). */
+/* How the rank's part of `extent` elements lies where they are dealt out along these axes. That is evenly or in parts
+ * of the extent divided and rounded up; false: that part is not [offset, offset + own). */
 static bool is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own,
                           int d, axis_placement *out) {
-    int64_t n = lift_extent(l, axes), most = (extent + n - 1) / n, at = lift_part(l, rank, axes),
-            parts[LIFT_RANKS] = {0};
+    int64_t n = lift_extent(l, axes), parts[LIFT_RANKS], first = 0;
+    int list[LIFT_AXES], count = 0;
     *out = sharded(d);
-    if (n < 2 || n > LIFT_RANKS || offset != lift_product(at, most)) return false;
-    if (extent % n == 0) return own == most;
-    for (int64_t i = 0, rest = extent; i < n; i++, rest -= parts[i - 1]) parts[i] = rest < most ? rest : most;
-    if ((axes & (axes - 1)) || parts[at] != own || !parts[n - 1]) return false;
-    int split = lift_find_partition(l, parts, (size_t)n, extent);
+    if (n < 2 || n > LIFT_RANKS) return false;
+    if (extent % n == 0) return own == extent / n && offset == lift_product(lift_part(l, rank, axes), own);
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if (axes >> k & 1) list[count++] = (int)k;
+    if (!lift_ceil_parts(l, list, count, extent, parts)) return false;
+    for (int64_t i = 0; i < lift_part(l, rank, axes); i++) first += parts[i];
+    if (offset != first || parts[lift_part(l, rank, axes)] != own) return false;
+    int split = lift_find_partition(l, list, count, parts);
     *out = sharded_by(d, split);
     return split > 0;
 }

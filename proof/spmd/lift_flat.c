@@ -4,6 +4,8 @@
  * all of them, so they are in what is put together: every n-th run is the rank's. */
 #include "proof/spmd/lift.h"
 
+enum { MOST_ROWS = 64 }; /* values that are followed one behind another */
+
 /* The only axis along which they are not all alike and whole, or partial; -1: there are several, or none. */
 static int sharding_axis(const lifter *l, const lifted *args, size_t n) {
     int found = -1;
@@ -54,5 +56,39 @@ weft_status lift_flat_of_parts(lifter *l, uint32_t id, const lifted *args, size_
     out->term = all.term;
     out->placed[axis] = at == run ? sharded(0) : sharded_by(0, split);
     lift_name_family(l, args, n, out);
+    return NULL;
+}
+
+weft_status lift_rows_of_parts(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out) {
+    const head *h = term_head(l->t, id);
+    uint32_t flat = term_args(l->t, id)[0].term;
+    size_t n = l->t->items[flat].nargs, ndim = h->nints, nown;
+    int64_t rows = 0, ranges[2 * MOST_ROWS], whole[WEFT_MAX_RANK], at = 0;
+    value values[MOST_ROWS], all;
+    *out_is = false;
+    if (!term_is(l->t, flat, HEAD_FLAT) || n == 0 || n > MOST_ROWS || ndim < 2 || ndim > WEFT_MAX_RANK) return NULL;
+    const lifted first = l->known[rank][term_args(l->t, flat)[0].term];
+    if (first.state != LIFT_KNOWN || lift_is_sharded_at(l, &first, 0)) return NULL;
+    for (size_t i = 0; i < n; i++) {
+        value arg = term_args(l->t, flat)[i];
+        const lifted *x = &l->known[rank][arg.term];
+        const int64_t *own = term_dims(l->t, arg.term, &nown);
+        if (x->state != LIFT_KNOWN || !lift_placed_alike(x, &first) || x->family != first.family) return NULL;
+        if (arg.factor != FACTOR_ONE || !own || nown != ndim || term_head(l->t, flat)->ints[2 * i] != at) return NULL;
+        if (memcmp(own + 1, h->ints + 1, (ndim - 1) * sizeof *own) != 0) return NULL;
+        rows += own[0], at += term_numel(l->t, arg.term);
+        values[i] = value_of(x->term);
+    }
+    if (rows != h->ints[0] || lift_is_partial(l, &first)) return NULL;
+    lift_extents(l, &first, ndim, h->ints, whole);
+    at = 0;
+    for (size_t i = 0; i < n; i++, at += ranges[2 * i - 1])
+        ranges[2 * i] = at, ranges[2 * i + 1] = term_numel(l->t, values[i].term);
+    TRY(term_flat(l->t, values, ranges, n, at, &all));
+    TRY(term_reshape(l->t, all, ndim, whole, &all));
+    if (all.factor != FACTOR_ONE) return NULL;
+    *out = first;
+    out->term = all.term;
+    *out_is = true;
     return NULL;
 }

@@ -184,75 +184,6 @@ void lift_swap_axes(const lifter *l, size_t rank, size_t axis, axis_placement wa
     }
 }
 
-/* --- uneven parts ------------------------------------------------------------------------------------------------- */
-
-bool lift_is_sharded_at(const lifter *l, const lifted *x, int d) {
-    for (size_t i = 0; i < l->grid.naxes; i++)
-        if (sharded_dim(x->placed[i]) == d) return true;
-    return false;
-}
-
-bool lift_is_uneven(const lifter *l, const lifted *x) {
-    for (size_t i = 0; i < l->grid.naxes; i++)
-        if (x->placed[i].split) return true;
-    return false;
-}
-
-int64_t lift_partition_part(const lifter *l, axis_placement placed, int64_t at, int64_t *out_extent) {
-    int64_t first = 0;
-    const int64_t *extent = l->uneven->items[placed.split - 1].extent;
-    for (int64_t i = 0; i < at; i++) first += extent[i];
-    *out_extent = extent[at];
-    return first;
-}
-
-int lift_find_partition(const lifter *l, const int64_t *extent, size_t n, int64_t total) {
-    partitions *p = l->uneven;
-    for (size_t i = 0; i < p->count; i++)
-        if (p->items[i].total == total && memcmp(p->items[i].extent, extent, n * sizeof *extent) == 0)
-            return (int)i + 1;
-    if (p->count == LIFT_PARTITIONS) return 0;
-    p->items[p->count].total = total;
-    memcpy(p->items[p->count].extent, extent, LIFT_RANKS * sizeof *extent);
-    return (int)++p->count;
-}
-
-int lift_find_run(const lifter *l, int64_t run) {
-    int64_t *runs = l->uneven->run;
-    for (int i = 0; i < LIFT_RUNS; i++) {
-        if (!runs[i]) runs[i] = run;
-        if (runs[i] == run) return i + SPLIT_RUNS;
-    }
-    return 0;
-}
-
-int64_t lift_run(const lifter *l, axis_placement placed) {
-    return l->uneven->run[placed.split - SPLIT_RUNS];
-}
-
-/* How the ranks, which differ along that axis alone, split dimension `d` of the var; -1: they do not make up the serial
- * program's. */
-static int find_split(const lifter *l, const weft_var *serial, size_t axis, size_t d) {
-    int64_t extent[LIFT_RANKS] = {0}, total = 0;
-    bool even = true;
-    for (size_t i = 0; i < l->nranks; i++) {
-        const weft_var *v = weft_block_find_var(l->programs[i]->blocks[0], serial->name->bytes);
-        int64_t *own = &extent[l->grid.at[i][axis]];
-        if (!v) continue; /* it has none */
-        if (d >= v->ndim || v->dims[d] <= 0 || (*own && *own != v->dims[d])) return -1;
-        *own = v->dims[d];
-    }
-    for (int64_t i = 0; i < l->grid.extent[axis]; i++) {
-        even = even && (!extent[i] || !extent[0] || extent[i] == extent[0]);
-        if (__builtin_add_overflow(total, extent[i], &total)) return -1;
-    }
-    if (even) return 0;
-    for (int64_t i = 0; i < l->grid.extent[axis]; i++)
-        if (!extent[i]) return -1;
-    int split = total == serial->dims[d] ? lift_find_partition(l, extent, (size_t)l->grid.extent[axis], total) : 0;
-    return split ? split : -1;
-}
-
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
 /* Which part a rank has along the axes of an entry, major first. */
@@ -262,18 +193,11 @@ static int64_t part_of_entry(const mesh *m, int64_t entry, const int64_t *at) {
     return part;
 }
 
-/* Which part a rank has along axes of the grid, major first. */
-static int64_t part_of_nest(const lifter *l, size_t rank, const int *axes, int n) {
-    int64_t part = 0;
-    for (int i = 0; i < n; i++) part = part * l->grid.extent[axes[i]] + l->grid.at[rank][axes[i]];
-    return part;
-}
-
 static bool are_parts_of(const lifter *l, const placement *p, int64_t entry, const int *axes, int n) {
     int64_t at[MESH_MAX_NDIM];
     for (size_t i = 0; i < l->nranks; i++)
         if (!mesh_coordinates(p->mesh, (int64_t)i, at) ||
-            part_of_entry(p->mesh, entry, at) != part_of_nest(l, i, axes, n))
+            part_of_entry(p->mesh, entry, at) != lift_part_of_axes(l, i, axes, n))
             return false;
     return true;
 }
@@ -303,6 +227,15 @@ int lift_placed_axes(const lifter *l, const weft_var *v, size_t d, int *out_axes
     return axes_of_entry(l, v->dist, v->dist->dims_mapping[d], out_axes);
 }
 
+uint32_t lift_axes_of_sums(const lifter *l, const weft_var *v) {
+    uint32_t axes = 0;
+    int list[LIFT_AXES];
+    for (int i = 0; v->dist && v->dist->mesh && i < v->dist->mesh->ndim; i++)
+        for (int k = v->dist->partial_axes >> i & 1 ? axes_of_entry(l, v->dist, i, list) : 0; k-- > 0;)
+            axes |= UINT32_C(1) << list[k];
+    return axes;
+}
+
 /* The axes that shard dimension `d` of the rank's var, major first, and how many; 0: none do, or they cannot be told.
  */
 static int sharding_axes(const lifter *l, const weft_var *serial, const weft_var *own, size_t d, int *out) {
@@ -317,21 +250,20 @@ const char *lift_declared(const lifter *l, const weft_var *serial, const weft_va
     uint32_t taken = 0;
     if (serial->ndim != own->ndim || own->ndim > WEFT_MAX_RANK) return "a rank holds another shape of it";
     for (size_t d = 0; d < own->ndim; d++) {
-        int64_t n = own->dims[d];
+        int64_t n = own->dims[d], parts[LIFT_RANKS], total = -1;
         bool open = n < 0 && !own->persistable;
         if (n == serial->dims[d] && !open) continue;
         int list[LIFT_AXES], count = sharding_axes(l, serial, own, d, list);
         uint32_t axes = 0;
         for (int i = 0; i < count; i++) axes |= UINT32_C(1) << list[i];
         if (open && !axes) continue;
-        int split = SPLIT_EVEN;
-        for (size_t i = 0; i < l->grid.naxes && !open; i++)
-            if (axes == UINT32_C(1) << i) split = find_split(l, serial, i, d);
-        bool adds_up = open || split > 0 || (!split && serial->dims[d] == lift_product(n, lift_extent(l, axes)));
-        if (!axes || (axes & taken) || !adds_up) return "a rank holds only a part of it, or another shape";
+        if (!axes || (axes & taken)) return "a rank holds only a part of it, or another shape";
         taken |= axes;
-        lift_put_nest(out, (int)d, list, count);
-        if (split) out->placed[list[0]] = sharded_by((int)d, split);
+        if (!open) total = lift_declared_parts(l, serial->name->bytes, d, list, count, parts);
+        if (open)
+            lift_put_nest(out, (int)d, list, count);
+        else if (total != serial->dims[d] || !lift_put_parts(l, (int)d, list, count, parts, out))
+            return "a rank holds only a part of it, or another shape";
     }
     return NULL;
 }
@@ -365,7 +297,7 @@ void lift_extents(const lifter *l, const lifted *x, size_t ndim, const int64_t *
     for (size_t i = 0; i < l->grid.naxes; i++) {
         int d = sharded_dim(x->placed[i]);
         if (d < 0 || (size_t)d >= ndim || out[d] < 0) continue;
-        out[d] = has_partition(x->placed[i]) ? l->uneven->items[x->placed[i].split - 1].total
+        out[d] = has_partition(x->placed[i]) ? lift_partition(l, x->placed[i])->total
                                              : lift_product(out[d], l->grid.extent[i]);
     }
 }

@@ -155,7 +155,8 @@ static bool note_result(function *f, size_t axis, const sharded_result *r) {
     if ((r->attr && f->attr && strcmp(r->attr, f->attr) != 0) || (r->folds && f->folded && r->reduce != f->reduce))
         return false;
     if (r->mean == MEAN_EVEN) f->times *= f->l->grid.extent[axis];
-    if (r->mean > 0) note_part(f, r->mean, f->l->uneven->items[r->split - 1].total);
+    if (r->mean > 0 && lift_leads(f->l, sharded_by(0, r->split), axis))
+        note_part(f, r->mean, lift_partition(f->l, sharded_by(0, r->split))->total);
     if (r->attr) f->attr = r->attr, f->parts = lift_product(f->parts, f->l->grid.extent[axis]);
     if (r->folds) f->folded |= UINT32_C(1) << axis, f->reduce = r->reduce;
     return true;

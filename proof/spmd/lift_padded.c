@@ -88,19 +88,20 @@ static int64_t part_of(int64_t total, int64_t n, int64_t at) {
     return at < n - 1 ? most : total - (n - 1) * most;
 }
 
-/* The split into such parts; 0: it is even, or the last one would have nothing, or there are too many splits. */
-static int find_ceil_split(const lifter *l, int64_t total, int64_t n) {
-    int64_t extent[LIFT_RANKS] = {0};
-    if (n < 2 || n > LIFT_RANKS || total % n == 0 || part_of(total, n, n - 1) <= 0) return 0;
-    for (int64_t i = 0; i < n; i++) extent[i] = part_of(total, n, i);
-    return lift_find_partition(l, extent, (size_t)n, total);
+/* The split of axis `k` into such parts; 0: it is even, or the last one would have nothing, or there are too many
+ * splits. */
+static int find_ceil_split(const lifter *l, size_t k, int64_t total) {
+    int64_t extent[LIFT_RANKS], n = l->grid.extent[k];
+    int axis = (int)k;
+    if (n < 2 || n > LIFT_RANKS || total % n == 0 || !lift_ceil_parts(l, &axis, 1, total, extent)) return 0;
+    return lift_find_partition(l, &axis, 1, extent);
 }
 
 /* Whether axis `k` splits so, and into which extent; 0: it does not. */
 static int64_t ceil_total(const lifter *l, const lifted *x, size_t k) {
     if (!has_partition(x->placed[k])) return 0;
-    int64_t total = l->uneven->items[x->placed[k].split - 1].total;
-    return find_ceil_split(l, total, l->grid.extent[k]) == x->placed[k].split ? total : 0;
+    int64_t total = lift_partition(l, x->placed[k])->total;
+    return find_ceil_split(l, k, total) == x->placed[k].split ? total : 0;
 }
 
 /* Takes the axis's parts of the extent `total` for equal ones of what is filled up. */
@@ -151,19 +152,21 @@ static bool read_border(const weft_op *op, size_t ndim, border *out) {
     return count == 1;
 }
 
-/* Where the part of the axis begins that is at `at`; -1: what is `whole` long has no such part there. */
-static int64_t first_of_part(const lifter *l, size_t k, int64_t at, size_t d, int64_t own, int64_t whole,
+/* Where the rank's part of the axis begins; -1: what is `whole` long has no such part there. */
+static int64_t first_of_part(const lifter *l, size_t k, size_t rank, size_t d, int64_t own, int64_t whole,
                              const lifted *x) {
     axis_placement placed = x->placed[k];
-    if (is_sharded_evenly(placed, (int)d)) return whole == lift_product(own, l->grid.extent[k]) ? own * at : -1;
-    if (!has_partition(placed) || l->uneven->items[placed.split - 1].total != whole) return -1;
-    int64_t extent, first = lift_partition_part(l, placed, at, &extent);
+    if (is_sharded_evenly(placed, (int)d))
+        return whole == lift_product(own, l->grid.extent[k]) ? own * l->grid.at[rank][k] : -1;
+    if (!has_partition(placed) || lift_partition(l, placed)->total != whole) return -1;
+    int64_t extent, first = lift_partition_part(l, placed, rank, &extent);
     return extent == own ? first : -1;
 }
 
-/* What the border makes of part `at` of the axis: a part that is full, or one among as many zeros as there is else. */
-static weft_status pad_part(lifter *l, size_t k, int64_t at, const border *b, int64_t own, int64_t whole, lifted *x) {
-    int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = first_of_part(l, k, at, b->d, own, whole, x);
+/* What the border makes of the rank's part of the axis: one that is full, or one among as many zeros as there is else.
+ */
+static weft_status pad_part(lifter *l, size_t k, size_t rank, const border *b, int64_t own, int64_t whole, lifted *x) {
+    int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = first_of_part(l, k, rank, b->d, own, whole, x);
     if (first >= 0 && total && !b->before && own + b->behind == part_of(total, n, 0)) return fill_up(l, k, total, x);
     if (first >= 0 && b->before == first && b->before + own + b->behind == whole)
         x->placed[k] = PARTIAL;
@@ -190,7 +193,7 @@ weft_status lift_pad(lifter *l, size_t rank, uint32_t id, lifted *out) {
     int64_t own = dims[b.d], all = whole[b.d];
     int k = only_axis(l, &x, b.d);
     if (k >= 0)
-        TRY(pad_part(l, (size_t)k, l->grid.at[rank][k], &b, own, all, &made));
+        TRY(pad_part(l, (size_t)k, rank, &b, own, all, &made));
     else if (!lift_is_sharded_at(l, &x, (int)b.d) && own == all && !b.before)
         TRY(make_padded(t, x.term, b.d, own + b.behind, &made.term));
     else
@@ -211,7 +214,7 @@ static weft_status cut_part(lifter *l, size_t rank, size_t d, int64_t own, bool 
     if (!total || !whole || k < 0 || !is_sharded_evenly(x->placed[k], (int)d)) return NULL;
     int64_t n = l->grid.extent[k];
     if (whole[d] != lift_product(part_of(total, n, 0), n)) return NULL;
-    if (own == part_of(total, n, l->grid.at[rank][k])) split = find_ceil_split(l, total, n);
+    if (own == part_of(total, n, l->grid.at[rank][k])) split = find_ceil_split(l, (size_t)k, total);
     if (!split) return NULL;
     const lifted was = *x;
     TRY(without_padding(l->t, x->term, d, &x->term));

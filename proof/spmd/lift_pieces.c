@@ -24,8 +24,7 @@ typedef struct rows {
     lifted held; /* how the ranks have them, along other axes than the ring's */
 } rows;
 
-/* Rows that the op gives to member `place`, and where they begin. */
-static int64_t rows_given(const weft_op *op, int64_t all, size_t n, size_t place, int64_t *out_first) {
+int64_t lift_rows_given(const weft_op *op, int64_t all, size_t n, size_t place, int64_t *out_first) {
     size_t count;
     const int64_t *splits = op_collective_splits(op, false, &count);
     *out_first = 0;
@@ -78,7 +77,7 @@ static bool find_piece(const exchange *u, size_t from, size_t to, rows *piece, l
     const int64_t *dims = term_dims(l->t, c->argument, &piece->ndim);
     if (!dims || piece->ndim <= u->dim || piece->ndim > WEFT_MAX_RANK) return false;
     memcpy(piece->dims, dims, piece->ndim * sizeof *dims);
-    int64_t at, count = rows_given(c->op, dims[u->dim], (size_t)u->ring->nranks, to, &at);
+    int64_t at, count = lift_rows_given(c->op, dims[u->dim], (size_t)u->ring->nranks, to, &at);
     if (count < 0 || !view_of_own(u, rank, c->argument, &piece->held, &piece->v, out)) return false;
     if (!view_split(&piece->v, piece->ndim, piece->dims, first)) return false;
     if (count && !view_slice(&piece->v, first[u->dim], first[u->dim + 1], at, count)) return false;
@@ -130,7 +129,7 @@ static weft_status join_uneven(const exchange *u, const rows *have, lifted *out)
         extent[i] = have[i].dims[0];
         if (i && !view_adjoin(&all.v, all.ndim, all.dims, &have[i].v, have[i].dims, 0)) return NULL;
     }
-    int split = lift_find_partition(l, extent, n, all.dims[0]);
+    int split = lift_find_partition(l, &(int){(int)axis}, 1, extent);
     if (!split || lift_is_sharded_at(l, &all.held, 0)) return NULL;
     lifted made = all.held;
     made.placed[axis] = sharded_by(0, split);

@@ -120,7 +120,7 @@ static bool begins_right(const lookup *k, size_t rank, uint32_t own_w) {
     int64_t first = lift_product(lift_part(k->l, rank, k->axes), dims[0]), extent;
     for (size_t i = 0; i < k->l->grid.naxes; i++)
         if (has_partition(k->w->placed[i]) && (k->axes >> i & 1))
-            first = lift_partition_part(k->l, k->w->placed[i], k->l->grid.at[rank][i], &extent);
+            first = lift_partition_part(k->l, k->w->placed[i], rank, &extent);
     return attr_int(k->op, "start_index", 0) == first;
 }
 

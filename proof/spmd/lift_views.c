@@ -22,10 +22,10 @@ static bool take_uneven(const lifter *l, const lifted *x, size_t rank, size_t nd
     size_t first[WEFT_MAX_RANK + 1];
     for (size_t k = 0; k < l->grid.naxes; k++) {
         int64_t extent;
-        if (!has_partition(x->placed[k])) continue;
+        if (!has_partition(x->placed[k]) || !lift_leads(l, x->placed[k], k)) continue;
         if (rank == LIFT_ALL || !view_split(v, ndim, whole, first)) return false;
         size_t d = (size_t)sharded_dim(x->placed[k]);
-        int64_t from = lift_partition_part(l, x->placed[k], l->grid.at[rank][k], &extent);
+        int64_t from = lift_partition_part(l, x->placed[k], rank, &extent);
         if (d >= ndim || !view_slice(v, first[d], first[d + 1], from, extent)) return false;
         whole[d] = extent;
         view_merge(v);

@@ -11,7 +11,7 @@ typedef enum placed_kind {
     PLACED_PARTIAL     /* the values of all add up to it */
 } placed_kind;
 
-enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 16, LIFT_RUNS = 4 };
+enum { LIFT_RANKS = 64, LIFT_PARTITIONS = 64, LIFT_RUNS = 4 };
 
 /* How a dimension is split over the coordinates: evenly; by the partition of that number (1 to LIFT_PARTITIONS);
  * dealt out in runs of one length, each rank every n-th: run SPLIT_RUNS + i is that of number i; or evenly too, but

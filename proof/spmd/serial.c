@@ -19,7 +19,7 @@ typedef struct judge {
     weft_equivalence *out;
 } judge;
 
-enum { MOST_RANKS = LIFT_RANKS };
+enum { MOST_RANKS = LIFT_RANKS, MOST_LISTED = 1 << 25 };
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
@@ -76,20 +76,24 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     l->turn = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->rows = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->record = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
+    l->told = ARENA_ARRAY(&j->memory, uint32_t *, nranks);
     l->programs = programs;
     l->outputs = j->ranks;
     l->uniform = are_uniform(j->ranks, nranks);
+    l->elements_left = MOST_LISTED;
     TRY(index_outputs(j, nranks));
     TRY(lift_grid_init(l, &j->memory));
     if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
     TRY(lift_name_views(l, &j->memory));
-    if (!l->known || !l->wanted || !l->record || !l->turn || !l->rows) return base_out_of_memory();
+    if (!l->known || !l->wanted || !l->record || !l->turn || !l->rows || !l->told) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
         l->record[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
         l->wanted[i] = ARENA_ARRAY(&j->memory, uint8_t, l->nterms + 1);
         l->rows[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
-        if (!l->known[i] || !l->record[i] || !l->wanted[i] || !l->rows[i]) return base_out_of_memory();
+        l->told[i] = ARENA_ARRAY(&j->memory, uint32_t, l->nterms + 1);
+        if (!l->known[i] || !l->record[i] || !l->wanted[i] || !l->rows[i] || !l->told[i]) return base_out_of_memory();
+        lift_note_told(l, i);
         mark_wanted(l, i);
         note_rows(l, i);
         TRY(lift_record(l, i, &j->memory));

@@ -56,6 +56,12 @@ bool view_split(view *v, size_t ndim, const int64_t *dims, size_t *first) {
     return at == 0;
 }
 
+int64_t view_element(const view *v, int64_t at) {
+    int64_t place = v->offset;
+    for (size_t i = v->n; i-- > 0; at /= v->extent[i]) place += at % v->extent[i] * v->stride[i];
+    return place;
+}
+
 bool view_slice(view *v, size_t first, size_t end, int64_t from, int64_t count) {
     int64_t inner = 1;
     for (size_t i = first; i < end; i++) inner *= v->extent[i];

@@ -28,6 +28,8 @@ bool view_add_level(view *v, size_t at, int64_t extent, int64_t stride);
 void view_merge(view *v);
 /* Cuts levels where dimensions end: those of dimension d are first[d] to first[d + 1] then. False: some go across. */
 bool view_split(view *v, size_t ndim, const int64_t *dims, size_t *first);
+/* The place in what it is of that element number `at` has. */
+int64_t view_element(const view *v, int64_t at);
 bool view_is_like(const view *a, const view *b); /* but for the offset */
 
 /* Elements `from` to `from + count` of those that levels `first` to `end` count. False: they do not fall into levels.

@@ -1,0 +1,250 @@
+/* lift_told.c: what placements of vars say of values that are moved.
+ *
+ * A var that some ranks hold a part of has a placement, and extents on each rank. So it is told which part of a value
+ * of which extents it ought to be. That is no proof: whether its elements are those of that part is looked at
+ * (elements.c). Where other rules know the value already, and otherwise, both are true, but ranks must agree. */
+#include "proof/spmd/elements.h"
+
+/* The axes that shard dimension `d`, the major one first; returns how many, -1: they deal it out in runs. */
+static int sharding_axes(const lifter *l, const lifted *x, size_t d, int *out) {
+    for (size_t k = 0; k < l->grid.naxes; k++) {
+        if (sharded_dim(x->placed[k]) != (int)d || !has_partition(x->placed[k])) continue;
+        const partition *p = lift_partition(l, x->placed[k]);
+        memcpy(out, p->axes, (size_t)p->naxes * sizeof *out);
+        return p->naxes;
+    }
+    return lift_nest(l, x, (int)d, out);
+}
+
+/* Whether the axes shard what is known as they are told to. */
+static bool is_as_told(const lifter *l, const lifted *x, const weft_var *v) {
+    for (size_t d = 0; d < v->ndim; d++) {
+        int told[LIFT_AXES], own[LIFT_AXES], n = lift_placed_axes(l, v, d, told);
+        if (sharding_axes(l, x, d, own) != n || memcmp(told, own, (size_t)n * sizeof *own) != 0) return false;
+    }
+    return true;
+}
+
+/* The extents of the parts of dimension `d` along the axes, as all ranks' vars of that name have them, or as they are
+ * of a value of that extent; 0 or -1: neither. */
+static int64_t told_parts(const lifter *l, const weft_var *v, size_t d, const int *axes, int naxes, int64_t extent,
+                          int64_t *out) {
+    int64_t total = lift_declared_parts(l, v->name->bytes, d, axes, naxes, out);
+    if (extent <= 0) return total;
+    return lift_ceil_parts(l, axes, naxes, extent, out) ? extent : 0;
+}
+
+static bool read_told(const lifter *l, size_t rank, const weft_var *v, const int64_t *own, const int64_t *of,
+                      lifted *part, int64_t *whole) {
+    *part = lift_replicated(TERM_NONE);
+    for (size_t d = 0; d < v->ndim; d++) {
+        int list[LIFT_AXES], n = lift_placed_axes(l, v, d, list);
+        int64_t parts[LIFT_RANKS];
+        whole[d] = own[d];
+        if (v->dist->dims_mapping[d] < 0) continue;
+        if (!n || (whole[d] = told_parts(l, v, d, list, n, of ? of[d] : 0, parts)) <= 0) return false;
+        for (int i = 0; i < n; i++)
+            if (!is_replicated(part->placed[list[i]])) return false;
+        if (parts[lift_part_of_axes(l, rank, list, n)] != own[d]) return false;
+        if (!lift_put_parts(l, (int)d, list, n, parts, part)) return false;
+    }
+    return true;
+}
+
+/* Whether the elements are those of the rank's part of a value, along dimensions of these extents; those that are told
+ * to be partial have zeros where other ranks have theirs. */
+static bool are_part(walk *w, const elements *e, const lifted *part, size_t rank, const int64_t *whole) {
+    int64_t *places = ARENA_ARRAY(&w->memory, int64_t, (size_t)e->count);
+    if (!places) return w->failed = true, false;
+    if (!elements_list_part(w, part, rank, e->ndim, e->dims, whole, places)) return false;
+    return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0;
+}
+
+/* The rank's part among zeros: as `part` says, and along `axis` besides, which cuts dimension `d` of it once more. */
+static bool are_part_among_zeros(walk *w, const elements *e, const lifted *part, size_t rank, const int64_t *whole,
+                                 size_t axis, size_t d) {
+    const lifter *l = w->l;
+    int list[LIFT_AXES], n = sharding_axes(l, part, d, list);
+    int64_t parts[LIFT_RANKS], first = 0, all = 0, inner = elements_stride(e->ndim, e->dims, d);
+    int64_t *places = ARENA_ARRAY(&w->memory, int64_t, (size_t)e->count);
+    if (!places) return w->failed = true, false;
+    if (n < 0 || !elements_list_part(w, part, rank, e->ndim, e->dims, whole, places)) return false;
+    int64_t begin = l->grid.extent[axis] * lift_part_of_axes(l, rank, list, n);
+    list[n++] = (int)axis;
+    if (lift_extent(l, UINT32_C(1) << axis) < 2 || !lift_ceil_parts(l, list, n, whole[d], parts)) return false;
+    int64_t own = lift_part_of_axes(l, rank, list, n);
+    for (int64_t i = 0; i < l->grid.extent[axis]; i++) all += parts[begin + i];
+    for (int64_t i = begin; i < own; i++) first += parts[i];
+    if (all != e->dims[d]) return false;
+    for (int64_t i = 0; i < e->count; i++) {
+        int64_t at = i / inner % e->dims[d];
+        if (at < first || at >= first + parts[own]) places[i] = ELEMENT_ZERO;
+    }
+    return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0;
+}
+
+static bool has_zeros(const elements *e) {
+    for (int64_t i = 0; i < e->count; i++)
+        if (e->at[i] == ELEMENT_ZERO) return true;
+    return false;
+}
+
+/* Whether they are the rank's part of a value of these extents; *part gets the axes along which it is partial. */
+static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, uint32_t sums, lifted *part) {
+    const lifter *l = w->l;
+    int64_t numel = 1;
+    for (size_t d = 0; d < e->ndim; d++) numel = lift_product(numel, whole[d]);
+    if (term_numel(l->t, e->base) != numel) return false;
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if ((e->partial >> k & 1) && !is_replicated(part->placed[k])) return false;
+    bool found = !has_zeros(e) && are_part(w, e, part, rank, whole);
+    for (size_t k = 0; k < l->grid.naxes && !found; k++) {
+        if (!(sums >> k & 1) || (e->partial >> k & 1)) continue;
+        for (size_t d = 0; d < e->ndim && !found; d++) found = are_part_among_zeros(w, e, part, rank, whole, k, d);
+        if (found) part->placed[k] = PARTIAL;
+    }
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if (e->partial >> k & 1) part->placed[k] = PARTIAL;
+    return found;
+}
+
+/* The part of what they are elements of, or of that under the extents that vars say. */
+static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v, int64_t *whole, lifted *part) {
+    const lifter *l = w->l;
+    uint32_t sums = lift_axes_of_sums(l, v);
+    size_t ndim;
+    if (e->base == TERM_NONE || e->ndim != v->ndim) return false;
+    const int64_t *of = term_dims(l->t, e->base, &ndim);
+    if (of && ndim == e->ndim && read_told(l, rank, v, e->dims, of, part, whole) && fits(w, e, rank, whole, sums, part))
+        return true;
+    return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, part);
+}
+
+static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_var *v, lifted *out) {
+    weft_status status = NULL;
+    bool ends = false;
+    for (int depth = SEES_SHAPES; depth < ELEMENTS_DEPTHS && !ends && !status; depth++) {
+        walk w;
+        elements e;
+        lifted part;
+        int64_t whole[WEFT_MAX_RANK];
+        elements_begin(&w, l, (elements_depth)depth);
+        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &part)) {
+            value all = value_of(e.base);
+            lifted of = {.state = LIFT_KNOWN, .term = e.base, .family = e.family};
+            status = term_reshape(l->t, all, e.ndim, whole, &all);
+            part.state = LIFT_KNOWN, part.term = all.term;
+            for (size_t k = 0; k < l->grid.naxes; k++)
+                if (e.partial >> k & 1) of.placed[k] = PARTIAL;
+            lift_name_family(l, &of, 1, &part);
+            *out = part;
+            ends = true;
+        }
+        weft_status ended = elements_end(&w);
+        if (status)
+            weft_status_free(ended);
+        else
+            status = ended;
+        if (w.waits) *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE};
+        ends |= w.waits;
+    }
+    return status;
+}
+
+/* --- as rows of what others have ---------------------------------------------------------------------------------- */
+
+/* The value that the rank's var of that name was given the `nth` time; TERM_NONE: there is none. */
+static uint32_t find_written(const lifter *l, size_t rank, const char *var, size_t nth) {
+    const outputs *o = &l->outputs[rank];
+    const weft_var *v = weft_block_find_var(l->programs[rank]->blocks[0], var);
+    for (size_t i = 0; v && i < o->nplaced; i++)
+        if (o->placed[i].var == v->id && nth-- == 0) return o->placed[i].term;
+    return TERM_NONE;
+}
+
+/* Which time the var was given it. */
+static size_t count_written(const lifter *l, size_t rank, const weft_var *v, uint32_t id) {
+    const outputs *o = &l->outputs[rank];
+    size_t n = 0;
+    for (size_t i = 0; i < o->nplaced && (o->placed[i].var != v->id || o->placed[i].term != id); i++)
+        n += o->placed[i].var == v->id;
+    return n;
+}
+
+/* What the rank moved, where it is a stretch of a serial value; *out stays where it is none. */
+static weft_status find_stretch(lifter *l, size_t rank, uint32_t id, bool *out_waits, value *out) {
+    walk w;
+    elements e;
+    weft_status status = NULL;
+    elements_begin(&w, l, SEES_PARTS);
+    bool good = elements_are_moved(l, rank, id) && elements_make(&w, rank, id, &e) && e.base != TERM_NONE && !e.partial;
+    for (int64_t i = 0; good && i < e.count; i++) good = e.at[i] == e.at[0] + i && e.at[0] != ELEMENT_ZERO;
+    if (good) status = term_part(l->t, value_of(e.base), e.at[0], e.count, out);
+    *out_waits |= w.waits;
+    weft_status ended = elements_end(&w);
+    if (!status) return ended;
+    weft_status_free(ended);
+    return status;
+}
+
+/* By part, what the ranks have that stand there, `rank` as `id`; *out_all: all have a stretch of as many elements as
+ * they should. */
+static weft_status find_stretches(lifter *l, size_t rank, uint32_t id, const weft_var *v, const int *axes, int naxes,
+                                  const int64_t *numels, size_t count, bool *out_all, bool *out_waits, value *out) {
+    size_t nth = count_written(l, rank, v, id);
+    for (size_t i = 0; i < count; i++) out[i] = value_of(TERM_NONE);
+    TRY(find_stretch(l, rank, id, out_waits, &out[lift_part_of_axes(l, rank, axes, naxes)]));
+    *out_all = true;
+    for (size_t i = 0; i < l->nranks && *out_all; i++) {
+        value *part = &out[lift_part_of_axes(l, i, axes, naxes)];
+        uint32_t other = part->term == TERM_NONE ? find_written(l, i, v->name->bytes, nth) : TERM_NONE;
+        if (other != TERM_NONE) TRY(find_stretch(l, i, other, out_waits, part));
+        *out_all = part->term != TERM_NONE && part->factor == FACTOR_ONE;
+    }
+    for (size_t i = 0; i < count && *out_all; i++) *out_all = term_numel(l->t, out[i].term) == numels[i];
+    return NULL;
+}
+
+/* Rows that are told to be parts along axes: of what all these ranks have, one behind another. That is true of whatever
+ * each has, so long as it is of a serial value. */
+static weft_status take_rows(lifter *l, size_t rank, uint32_t id, const weft_var *v, lifted *x) {
+    int list[LIFT_AXES], n = v->ndim ? lift_placed_axes(l, v, 0, list) : 0;
+    int64_t parts[LIFT_RANKS], numels[LIFT_RANKS], ranges[2 * LIFT_RANKS], whole[WEFT_MAX_RANK], at = 0;
+    value values[LIFT_RANKS], all;
+    size_t count = 1, ndim;
+    bool have_all, waits = false;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    if (!dims || ndim != v->ndim || n < 1) return NULL;
+    int64_t row = elements_stride(ndim, dims, 0), own = dims[0];
+    memcpy(whole, dims, ndim * sizeof *dims);
+    whole[0] = lift_declared_parts(l, v->name->bytes, 0, list, n, parts);
+    if (whole[0] <= 0 || parts[lift_part_of_axes(l, rank, list, n)] != own) return NULL;
+    for (size_t d = 1; d < ndim; d++)
+        if (v->dist->dims_mapping[d] >= 0) return NULL;
+    for (int i = 0; i < n; i++) count *= (size_t)l->grid.extent[list[i]];
+    for (size_t i = 0; i < count; at += numels[i++])
+        numels[i] = parts[i] * row, ranges[2 * i] = at, ranges[2 * i + 1] = numels[i];
+    TRY(find_stretches(l, rank, id, v, list, n, numels, count, &have_all, &waits, values));
+    if (waits) *x = (lifted){.state = LIFT_PENDING, .term = TERM_NONE};
+    if (waits || !have_all) return NULL;
+    TRY(term_flat(l->t, values, ranges, count, at, &all));
+    TRY(term_reshape(l->t, all, ndim, whole, &all));
+    lifted made = lift_replicated(all.term);
+    if (all.factor == FACTOR_ONE && lift_put_parts(l, 0, list, n, parts, &made)) *x = made;
+    return NULL;
+}
+
+weft_status lift_told(lifter *l, size_t rank, uint32_t id, lifted *x) {
+    if (!l->told[rank][id]) return NULL;
+    const weft_var *v = program_var(l->programs[rank], l->told[rank][id] - 1);
+    bool is_serial = x->state == LIFT_KNOWN && x->term < l->nserial;
+    if ((is_serial && is_as_told(l, x, v)) || !elements_are_moved(l, rank, id)) return NULL;
+    TRY(take_moved(l, rank, id, v, x));
+    return x->state == LIFT_KNOWN && !is_as_told(l, x, v) ? take_rows(l, rank, id, v, x) : NULL;
+}
+
+void lift_note_told(const lifter *l, size_t rank) {
+    const outputs *o = &l->outputs[rank];
+    for (size_t i = o->nplaced; i-- > 0;) /* of several vars the first */
+        l->told[rank][o->placed[i].term] = o->placed[i].var + 1;
+}
