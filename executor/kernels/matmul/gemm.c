@@ -34,6 +34,9 @@ void gemm_f64(bool ta, bool tb, int64_t m, int64_t n, int64_t k, double alpha, c
 /* Multiplications below which ours is faster; from which a product is cut into 2 and more pieces. */
 enum { FEW_PRODUCTS = 48 * 1024, MANY_PRODUCTS = 1024 * 1024, MOST_PIECES = 16 };
 
+/* A piece of that many rows multiplies faster than one of columns, though there are more columns. */
+enum { ENOUGH_ROWS = 64 };
+
 /* A product of two matrices in pieces. */
 typedef struct pieces {
     const gemm *of;
@@ -63,7 +66,7 @@ static void multiply_pieces(void *arg, int64_t first, int64_t end, int part) {
 static int64_t cut(const gemm *g, pieces *out) {
     int64_t products = g->m * g->n * g->k, npieces = 1;
     while (npieces < MOST_PIECES && products / npieces > 4 * (int64_t)MANY_PRODUCTS * npieces) npieces *= 2;
-    *out = (pieces){.of = g, .by_rows = g->m > g->n};
+    *out = (pieces){.of = g, .by_rows = g->m > g->n || g->m >= npieces * ENOUGH_ROWS};
     int64_t extent = out->by_rows ? g->m : g->n, unit = out->by_rows ? 8 : 48;
     out->per_piece = (extent + npieces * unit - 1) / (npieces * unit) * unit;
     return (extent + out->per_piece - 1) / out->per_piece;
