@@ -1,13 +1,15 @@
 /* control.c: what processes tell one another at any time: the tags of a ring, that a run is over, an alarm.
  *
- * A thread listens: it looks for control messages every millisecond, which also drives MPI for whoever waits in
- * between. The invariant: a control message is taken when its world and ring are there, else kept until they are made;
- * worlds are numbered in the order of their making, which is equal in all processes. */
+ * A thread listens: it looks for control messages, which also drives MPI for whoever waits in between. While they come
+ * it looks every millisecond, later more rarely: each look takes a core from who computes there. The invariant: a
+ * control message is taken when its world and ring are there, else kept until they are made; worlds are numbered in the
+ * order of their making, which is equal in all processes. */
 #include <time.h>
 
 #include "executor/comm/mpi/mpi.h"
 
-static const long period_ns = 1000000;
+static const long least_period_ns = 1000000, most_period_ns = 16000000;
+enum { LOOKS_OF_EACH = 64 }; /* before the period doubles */
 
 static mpi_message *message_create(const mpi_host *host, size_t nbytes) {
     mpi_message *message = base_alloc(host->allocator, offsetof(mpi_message, control) + nbytes);
@@ -106,9 +108,12 @@ static mpi_message *receive(mpi_host *host) {
 
 static void *listen_to_all(void *arg) {
     mpi_host *host = arg;
-    while (!atomic_load(&host->is_closing)) {
+    long period_ns = least_period_ns;
+    for (uint32_t nlooks = 1; !atomic_load(&host->is_closing); nlooks++) {
         mpi_message *message = receive(host);
         if (message) {
+            period_ns = least_period_ns;
+            nlooks = 0;
             pthread_mutex_lock(&host->mutex);
             message->next = host->waiting;
             host->waiting = message;
@@ -117,6 +122,7 @@ static void *listen_to_all(void *arg) {
             continue;
         }
         collect(host);
+        if (nlooks % LOOKS_OF_EACH == 0 && period_ns < most_period_ns) period_ns *= 2;
         nanosleep(&(struct timespec){.tv_nsec = period_ns}, NULL);
     }
     return NULL;
