@@ -296,7 +296,7 @@ static weft_status find_gradients(dp_plan *plan) {
     return exact ? dp_find_exact(plan) : dp_find_state(plan);
 }
 
-/* Shapes and gradients; anew while some feed turns out to be rows. */
+/* Shapes and gradients; anew while some feed turns out to be rows, and with lengths left open where numbers do not go. */
 static weft_status decide(dp_plan *plan) {
     for (;;) {
         plan->again = false;
@@ -304,7 +304,9 @@ static weft_status decide(dp_plan *plan) {
         TRY(dp_split_batch(plan));
         weft_status status = dp_infer_shapes(plan);
         if (!status) status = find_gradients(plan);
-        if (!plan->again) return status;
+        bool opens = plan->has_lengths && status && weft_status_code(status) == WEFT_REFUSED;
+        if (!plan->again && !opens) return status;
+        plan->has_lengths &= plan->again;
         weft_status_free(status);
         arena_fini(&plan->types);
         arena_init(&plan->types, &plan->program->context->allocator);

@@ -12,6 +12,7 @@ typedef struct dp_feed {
     bool split;      /* a rank gets its rows; else the whole */
     bool replicated; /* the option says so */
     const char *why; /* it is whole although dimension 0 is open; or NULL */
+    int64_t lengths[WEFT_MAX_RANK]; /* numbers for open extents that are not the batch; 0: a rank has what it says */
 } dp_feed;
 
 typedef struct dp_gradient {
@@ -56,6 +57,7 @@ typedef struct dp_plan {
     dp_feed *feeds;
     size_t nfeeds;
     bool again; /* a feed more is split: decide anew */
+    bool has_lengths; /* inference takes the feeds' `lengths` */
     int64_t batch, rank_batch; /* rows; batch -1: known only at run time */
     shape_env whole, part;     /* types of the serial program, and of one rank's */
     bool opens_arrays;         /* some extents of what comes out of tensor arrays are left open in both */

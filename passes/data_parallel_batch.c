@@ -5,8 +5,8 @@
 #include "passes/data_parallel.h"
 
 enum { MOST_EXTENTS = 12 };
-/* No other extent is likely to be a multiple of these. */
-static const int64_t stand_ins[MOST_EXTENTS] = {104729, 104743, 104759, 104761, 104773, 104779,
+/* No other extent is likely to be a multiple of these, nor are the rows (data_parallel_shapes.c). */
+static const int64_t stand_ins[MOST_EXTENTS] = {104851, 104743, 104759, 104761, 104773, 104779,
                                                 104789, 104801, 104803, 104827, 104831, 104849};
 
 typedef struct open_extent {
@@ -153,6 +153,15 @@ static bool is_batch(const search *s, size_t i) {
     return true;
 }
 
+/* Open extents that are not the batch, so that rows may be told from them in what they are multiplied with. */
+static void keep_lengths(const search *s) {
+    for (size_t i = 0; i < s->count; i++) {
+        if (is_batch(s, i)) continue;
+        s->plan->feeds[s->extents[i].feed].lengths[s->extents[i].dim] = number_of(s, i);
+        s->plan->has_lengths = true;
+    }
+}
+
 weft_status dp_find_batch(dp_plan *plan) {
     search s = {.plan = plan};
     weft_op *at = NULL;
@@ -170,6 +179,7 @@ weft_status dp_find_batch(dp_plan *plan) {
         return weft_pass_refuse(plan->pass,
                                 "which feeds are rows of the batch cannot be told: every open extent is also another "
                                 "dimension of some feed; name the feeds that are no rows in replicate");
+    if (!at) keep_lengths(&s);
     for (size_t i = 0; i < s.count; i++) {
         if (s.extents[i].dim || is_batch(&s, i)) continue;
         plan->feeds[s.extents[i].feed].split = false;

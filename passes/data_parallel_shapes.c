@@ -121,10 +121,19 @@ static weft_status open_array_reads(dp_plan *plan) {
     return NULL;
 }
 
+static weft_status set_lengths(shape_env *env, const dp_feed *feed) {
+    shape s = shape_env_get(env, feed->var);
+    for (int32_t d = 0; d < s.ndim; d++)
+        if (feed->lengths[d]) s.dims[d] = feed->lengths[d];
+    return shape_env_set(env, feed->var, &s);
+}
+
 static weft_status start_from_feeds(dp_plan *plan) {
     int64_t rows = plan->batch < 0 ? STAND_IN_ROWS : plan->rank_batch;
     for (size_t i = 0; i < plan->nfeeds; i++) {
         const weft_var *fed = plan->feeds[i].var;
+        if (plan->has_lengths) TRY(set_lengths(&plan->whole, &plan->feeds[i]));
+        if (plan->has_lengths) TRY(set_lengths(&plan->part, &plan->feeds[i]));
         if (!plan->feeds[i].split) continue;
         TRY(set_rows(&plan->whole, fed, rows * plan->nranks));
         TRY(set_rows(&plan->part, fed, rows));
