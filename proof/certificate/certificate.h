@@ -221,6 +221,8 @@ double cert_snap(double factor);
 bool cert_same_factor(double a, double b);
 WEFT_MUST_USE weft_status cert_world_begin(cert_checker *c, const weft_program *p, bool is_after, cert_world *out);
 WEFT_MUST_USE weft_status cert_read_var(cert_world *w, weft_var *v, cert_value *out);
+/* What an op writes that may leave it as it was. */
+WEFT_MUST_USE weft_status cert_read_target(cert_world *w, weft_var *v, cert_value *out);
 /* Writes through op (`old` its position in the program before, or CERT_NONE). */
 WEFT_MUST_USE weft_status cert_write_var(cert_world *w, weft_var *v, cert_value value, uint32_t old);
 /* Follows an op that is not opaque. */

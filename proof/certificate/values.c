@@ -156,12 +156,13 @@ static const weft_var *old_var(const cert_world *w, const weft_var *v) {
     return program_find_placeholder(before, n);
 }
 
-/* What a var holds before anything touched it: base number id of the program before's var. */
-static weft_status first_value(cert_world *w, const weft_var *v, cert_value *out) {
+/* What a var holds before anything touched it: base number id of the program before's var. What an op is about to write
+ * is no feed. */
+static weft_status first_value(cert_world *w, const weft_var *v, bool is_written, cert_value *out) {
     const weft_var *old = old_var(w, v);
     const cert_checker *c = w->c;
     if (!old) return unknown_value(w->c, v->name->bytes, out);
-    if (w->is_after && c->ranks && v->block && v->block->idx == 0 && !v->persistable && v->kind == WEFT_DENSE_TENSOR &&
+    if (!is_written && w->is_after && c->ranks && v->block && v->block->idx == 0 && !v->persistable && v->kind == WEFT_DENSE_TENSOR &&
         v->has_tensor && !c->is_feed[old->id])
         TRY(cert_refuse(w->c, "\"%s\" is read before it is written, but no claim says what each rank is fed",
                         v->name->bytes));
@@ -183,12 +184,20 @@ static weft_status bucket_value(cert_world *w, const cert_bucket *b, cert_value 
     return NULL;
 }
 
-weft_status cert_read_var(cert_world *w, weft_var *v, cert_value *out) {
+static weft_status read_var(cert_world *w, weft_var *v, bool is_written, cert_value *out) {
     v = named(w, v);
     if (w->bucket[v->id]) return bucket_value(w, w->bucket[v->id], out);
-    if (!w->values[v->id].count) TRY(first_value(w, v, &w->values[v->id]));
+    if (!w->values[v->id].count) TRY(first_value(w, v, is_written, &w->values[v->id]));
     *out = w->values[v->id];
     return NULL;
+}
+
+weft_status cert_read_var(cert_world *w, weft_var *v, cert_value *out) {
+    return read_var(w, v, false, out);
+}
+
+weft_status cert_read_target(cert_world *w, weft_var *v, cert_value *out) {
+    return read_var(w, v, true, out);
 }
 
 void cert_touch(cert_world *w, const weft_var *v) {

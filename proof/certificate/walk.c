@@ -230,6 +230,13 @@ static weft_status check_all_scaled(comparison *m, const cert_value *now) {
     return NULL;
 }
 
+/* A body writes what its op names as an output, or leaves it as it was. */
+static bool is_target(const weft_op *op, const nested_use *nested) {
+    bool found = false;
+    FOR_EACH_ARG(op, true, u) found |= use_var(op->program, u) == nested->var;
+    return found && nested->is_output;
+}
+
 static weft_status compare_inputs(comparison *m, const nested_uses *nested) {
     cert_checker *c = m->c;
     const weft_op *old = c->old_ops[m->k];
@@ -245,7 +252,8 @@ static weft_status compare_inputs(comparison *m, const nested_uses *nested) {
     }
     for (size_t i = 0; i < nested->count; i++, n++) {
         cert_value v;
-        TRY(cert_read_var(&c->after, nested->items[i].var, &v));
+        bool writes = is_target(m->op, &nested->items[i]);
+        TRY((writes ? cert_read_target : cert_read_var)(&c->after, nested->items[i].var, &v));
         TRY(compare_input(m, NULL, c->old_inputs[m->k][n], v));
     }
     return check_all_scaled(m, now);
