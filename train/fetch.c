@@ -225,6 +225,7 @@ static weft_status of_rank(const weft_trainer *t, int rank, bool with_fetches, w
     weft_status status = NULL;
     TRY_DONE(weft_tensors_create(t->context, &out));
     TRY_DONE(put_rank(t, rank, with_fetches, out));
+    trainer_put_flat_weights(t, out);
     *out_tensors = out;
     out = NULL;
 done:

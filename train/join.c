@@ -330,6 +330,7 @@ static weft_status joined(const weft_trainer *t, bool with_fetches, weft_tensors
     weft_status status = NULL;
     TRY_DONE(weft_tensors_create(t->context, &j.out));
     TRY_DONE(join_all(&j, with_fetches));
+    trainer_put_flat_weights(t, j.out);
     *out_tensors = j.out;
     j.out = NULL;
 done:

@@ -72,6 +72,7 @@ done:
 
 weft_status trainer_bind_first(weft_trainer *t) {
     TRY(bind_shape(t, weft_feeds_shape_of(t->feeds, t->first_step)));
+    TRY(trainer_find_flat_weights(t));
     return trainer_agree_on_shapes(t);
 }
 

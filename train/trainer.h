@@ -20,6 +20,13 @@ typedef struct trainer_fetch {
     int32_t *values; /* by rank of this process; -1: the rank has none */
 } trainer_fetch;
 
+/* A recurrent layer's buffer of weights: the names of both. */
+typedef struct flat_weights {
+    const char *name;
+    const char **parts;
+    size_t nparts;
+} flat_weights;
+
 struct weft_trainer {
     weft_context *context;
     weft_executor_options executor_options;
@@ -43,6 +50,8 @@ struct weft_trainer {
     size_t nfetches;
     bool *has_fetch;      /* scratch: of this process's ranks, then of all */
     weft_scalar *scalars; /* likewise, nfetches of each; NULL: not asked for yet */
+    flat_weights *flats;
+    size_t nflats, flats_capacity;
     int32_t nuntil_asked; /* steps until processes ask who wants to stop */
 };
 
@@ -76,6 +85,12 @@ WEFT_MUST_USE weft_status trainer_run_startup(weft_trainer *t);
 /* --- train/params.c --------------------------------------------------------------------------------------------- */
 /* Sets what the executor at hand has in no earlier one's state. */
 WEFT_MUST_USE weft_status trainer_set_params(weft_trainer *t);
+
+/* --- train/flat_weights.c ---------------------------------------------------------------------------------------- */
+/* Looks for the buffers of weights among what was given before the first step. */
+WEFT_MUST_USE weft_status trainer_find_flat_weights(weft_trainer *t);
+/* Writes them anew from the weights in the set. */
+void trainer_put_flat_weights(const weft_trainer *t, weft_tensors *set);
 
 /* --- train/fetch.c ---------------------------------------------------------------------------------------------- */
 /* Where the fetches are in the executor at hand. Allocates once. */

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Training programs as Paddle 2.6.2 writes them (tests/data/users), with the batch left open: two ranks are proved, their
+# certificate holds, and what is saved is what Paddle has.
+. tests/support/shell.sh
+. tests/support/python.sh
+users=tests/data/users
+
+for program in $users/*.yaml; do
+    case $program in *_startup.yaml) continue ;; esac
+    name=$(basename "$program" .yaml)
+    "$weft" opt "$program" -q --passes configs/data_parallel.yaml --set data_parallel.ranks=2 -o "$folder/$name.pdmodel" \
+        --certificate "$folder/$name.json"
+    ok $? "$name: two ranks"
+    prints 0 '^against the serial program: same' "$name: proved" \
+        "$weft" verify "$folder/$name.pdmodel" --ranks 2 --against "$program"
+    prints 0 '^against the serial program: same' "$name: proved for 8 rows" \
+        "$weft" verify "$folder/$name.pdmodel" --ranks 2 --against "$program" --batch 8
+    prints 0 'certificate: holds' "$name: the certificate" \
+        "$weft" verify --certificate "$folder/$name.json" "$program" "$folder/$name.pdmodel"
+done
+
+# The buffer of a recurrent layer's weights (gru_0.w_0) is the weights one after another, after training too.
+"$PYTHON" - "$folder/feed.npz" <<'END'
+import sys
+import numpy as np
+rng = np.random.default_rng(3)
+draw = lambda *shape: rng.standard_normal(shape).astype('float32')
+np.savez(sys.argv[1], **{f'{step}/{name}': value for step in range(3) for name, value in
+                         [('x', draw(4, 3, 2)), ('t', draw(4, 1))]})
+END
+for ranks in 1 2; do
+    program=$users/flat_gru.yaml
+    [ $ranks = 2 ] && program=$folder/flat_gru.pdmodel
+    "$weft" run "$program" --ranks $ranks --startup $users/flat_gru_startup.yaml --feed "$folder/feed.npz" --seed 5 \
+        --save "$folder/saved.npz" >"$folder/losses"
+    ok $? "a recurrent layer trains on $ranks ranks"
+    "$PYTHON" - "$folder/saved.npz" <<'END'
+import sys
+import numpy as np
+saved = np.load(sys.argv[1])
+parts = [saved[f'gru_cell_0.{n}'].ravel() for n in ('w_0', 'w_1', 'b_0', 'b_1')]
+assert np.abs(parts[2]).max() > 0, 'biases began as zeros: nothing was trained'
+assert saved['gru_0.w_0'].tobytes() == np.concatenate(parts).tobytes()
+END
+    ok $? "its buffer has the weights after $ranks ranks' steps"
+done
+finish
