@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ranks on two hosts, which are network namespaces joined by a link of 1 Gbit/s: the bits of threads, and an end in time when a rank
 # or the link dies. Needs root; skipped
-# elsewhere. WEFT_LONG_TESTS=1: cut updates too.
+# elsewhere. WEFT_LONG_TESTS=1: cut updates, sums in two levels, and a state that other processes go on from, too.
 . tests/support/shell.sh
 . tests/support/two_hosts.sh
 if ! "$weft" info | grep -q '^MPI *yes' || ! command -v mpirun >/dev/null || ! two_hosts_up; then
@@ -37,6 +37,38 @@ after=$(ip netns exec "$host_a" cat /sys/class/net/w0/statistics/tx_bytes)
 ok $? "gradients go over the link: $((after - before)) bytes"
 [ -z "${WEFT_LONG_TESTS:-}" ] || trains paddle26/gpt_tiny_adamw_dp2 4 shard_updates
 trains paddle26/lenet_momentum_dp2 2 data_parallel
+
+# --- two ranks a host: sums in two levels, and other processes than before -----------------------------------------------
+by_two() { # PROCESSES-A-HOST ARGUMENTS...
+    each=$1 # processes
+    shift
+    rm -f "$folder/hosts.npz"
+    # shellcheck disable=SC2086
+    timeout 120 $here "$absolute" run "$@" --ranks 4 --feed "$two_ranks/feeds.npz" --launch --processes $((2 * each)) \
+        --hosts "$address_a:$each,$address_b:$each" --launch-agent "$agent" >"$folder/hosts.csv" 2>"$folder/err"
+}
+same_state() { # FILE FILE WHAT
+    cmp -s "$1" "$2"
+    ok $? "$3: $(tail -n 1 "$folder/err")"
+}
+two_levels() {
+    two_ranks=$(cd "$fixtures/paddle26/gpt_tiny_adamw_dp2" && pwd)
+    from="--params $two_ranks/params.npz"
+    "$weft" opt -q "$two_ranks/serial.pdmodel" --passes configs/hierarchical.yaml --set data_parallel.ranks=4 \
+        --set hierarchical_all_reduce.inside=2 -o "$folder/level{rank}.pdmodel"
+    set -- "$folder"/level[0-3].pdmodel
+    # shellcheck disable=SC2086
+    "$weft" run "$@" --ranks 4 $from --feed "$two_ranks/feeds.npz" --steps 4 --save "$folder/threads.npz" >"$folder/threads.csv" 2>"$folder/err"
+    for each in 1 2; do
+        # shellcheck disable=SC2086
+        by_two $each "$@" $from --steps 4 --save "$folder/hosts.npz"
+        same_state "$folder/threads.npz" "$folder/hosts.npz" "sums in two levels, $each processes a host"
+    done
+    # shellcheck disable=SC2086
+    by_two 2 "$@" $from --steps 2 --save "$folder/half.npz" && by_two 1 "$@" --resume "$folder/half.npz" --steps 2 --save "$folder/rest.npz"
+    same_state "$folder/threads.npz" "$folder/rest.npz" 'two processes go on from the state of four'
+}
+if [ -n "${WEFT_LONG_TESTS:-}" ] && [ -f "$fixtures/paddle26/gpt_tiny_adamw_dp2/serial.pdmodel" ]; then two_levels; fi
 
 # --- the link is cut --------------------------------------------------------------------------------------------------
 across "$@" "$folder/dp.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" --steps 100000 \
