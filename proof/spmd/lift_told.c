@@ -193,8 +193,9 @@ static weft_status find_stretches(lifter *l, size_t rank, uint32_t id, const wef
                                   const int64_t *numels, size_t count, bool *out_all, bool *out_waits, value *out) {
     size_t nth = count_written(l, rank, v, id);
     for (size_t i = 0; i < count; i++) out[i] = value_of(TERM_NONE);
-    TRY(find_stretch(l, rank, id, out_waits, &out[lift_part_of_axes(l, rank, axes, naxes)]));
-    *out_all = true;
+    value *own = &out[lift_part_of_axes(l, rank, axes, naxes)];
+    TRY(find_stretch(l, rank, id, out_waits, own));
+    *out_all = own->term != TERM_NONE; /* else what another rank has there says nothing of this one */
     for (size_t i = 0; i < l->nranks && *out_all; i++) {
         value *part = &out[lift_part_of_axes(l, i, axes, naxes)];
         uint32_t other = part->term == TERM_NONE ? find_written(l, i, v->name->bytes, nth) : TERM_NONE;
