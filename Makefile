@@ -70,7 +70,7 @@ ifneq ($(DNNL),0)
   endif
 endif
 
-# LAPACK by its Fortran names, which need no header. Four files call it.
+# LAPACK by its Fortran names, which need no header. Six files call it.
 HAVE_LAPACK := $(if $(wildcard /usr/lib/liblapack.so /usr/lib/*/liblapack.so /usr/lib64/liblapack.so),1,0)
 ifeq ($(LAPACK),1)
   ifeq ($(HAVE_LAPACK),0)
@@ -80,7 +80,8 @@ endif
 ifneq ($(LAPACK),0)
   ifeq ($(HAVE_LAPACK),1)
     LDLIBS   += -llapack
-$(B)/%linear/linear.o $(B)/%linear/systems.o $(B)/%linear/decompose.o $(B)/%linear/lu.o: CPPFLAGS += -DWEFT_HAVE_LAPACK=1
+$(B)/%linear/linear.o $(B)/%linear/systems.o $(B)/%linear/decompose.o $(B)/%linear/lu.o \
+    $(B)/%linear/eig.o $(B)/%linear/least_squares.o: CPPFLAGS += -DWEFT_HAVE_LAPACK=1
   endif
 endif
 

@@ -21,3 +21,8 @@ weft_status infer_swiglu(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+weft_status infer_softmax_mask_grad(infer *i) {
+    if (infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, 0);
+    return NULL;
+}

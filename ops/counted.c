@@ -129,3 +129,49 @@ weft_status infer_hierarchical_sigmoid(infer *i) {
     if (infer_out(i, 2)) *infer_out(i, 2) = *infer_in(i, 1);
     return NULL;
 }
+
+/* Out, Index, Counts. */
+weft_status infer_unique_consecutive(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t naxes;
+    const int64_t *axes = attr_ints(i->op, "axis", &naxes);
+    int32_t axis = 0, number = (int32_t)attr_int(i->op, "dtype", WEFT_INT64);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (naxes > 1) return infer_error(i, "axis: expected one or none, found %zu", naxes);
+    if (naxes) TRY(infer_axis(i, "axis", axes[0], x->ndim, &axis));
+    shape out = {.dtype = x->dtype, .ndim = 1, .height = -1};
+    if (naxes) out = *x;
+    int64_t count, found = -1, extent = naxes ? x->dims[axis] : shape_numel(x);
+    const int64_t *values = known_elements(i, &count);
+    if (values && extent == count) {
+        found = count > 0;
+        for (int64_t k = 1; k < count; k++) found += values[k] != values[k - 1];
+    }
+    out.dims[axis] = found;
+    *infer_out(i, 0) = out;
+    shape_set(infer_out(i, 1), number, 1, &extent);
+    shape_set(infer_out(i, 2), number, 1, &found);
+    return NULL;
+}
+
+/* Scores, Path: as long as the longest sequence, or where lengths are not known as all may be. */
+weft_status infer_viterbi_decode(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim != 3) return infer_error(i, "expected Input of 3 dimensions, found %d", x->ndim);
+    const int64_t *lengths = i->in_values[i->in_first[2]];
+    int64_t count = lengths ? shape_numel(infer_in(i, 2)) : 0, longest = lengths && count > 0 ? 0 : x->dims[1];
+    for (int64_t k = 0; k < count; k++)
+        if (lengths[k] > longest) longest = lengths[k];
+    shape_set(infer_out(i, 0), x->dtype, 1, x->dims);
+    shape_set(infer_out(i, 1), WEFT_INT64, 2, (const int64_t[]){x->dims[0], longest});
+    return NULL;
+}
+
+weft_status infer_edit_distance(infer *i) {
+    const shape *hyps = infer_in(i, 0);
+    shape_set(infer_out(i, 0), WEFT_INT64, 1, (const int64_t[]){1});
+    if (shape_known(hyps) && hyps->ndim)
+        shape_set(infer_out(i, 1), WEFT_FP32, 2, (const int64_t[]){hyps->dims[0], 1});
+    return NULL;
+}

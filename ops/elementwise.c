@@ -84,3 +84,13 @@ weft_status infer_dist(infer *i) {
     shape_set(infer_out(i, 0), infer_in(i, 0)->dtype, 0, NULL);
     return NULL;
 }
+
+weft_status infer_masked_fill(infer *i) {
+    const shape *x = infer_in(i, 0), *mask = infer_in(i, 1);
+    shape out;
+    if (!shape_known(x) || !shape_known(mask) || !infer_out(i, 0)) return NULL;
+    TRY(shape_broadcast(i, x, mask, -1, &out));
+    out.dtype = x->dtype;
+    *infer_out(i, 0) = out;
+    return NULL;
+}

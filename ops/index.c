@@ -106,3 +106,48 @@ weft_status infer_graph_send_recv(infer *i) {
     if (infer_out(i, 1)) shape_set(infer_out(i, 1), WEFT_INT32, out.ndim ? 1 : 0, out.dims);
     return NULL;
 }
+
+/* Messages of two rows: what stands in them broadcasts. */
+static weft_status message(infer *i, shape *out) {
+    shape x = *infer_in(i, 0), y = *infer_in(i, 1);
+    if (x.ndim < 1 || y.ndim < 1) return infer_error(i, "expected rows");
+    shape *both[] = {&x, &y};
+    for (int k = 0; k < 2; k++) {
+        both[k]->ndim--;
+        memmove(both[k]->dims, both[k]->dims + 1, (size_t)both[k]->ndim * sizeof *both[k]->dims);
+    }
+    return shape_broadcast(i, &x, &y, -1, out);
+}
+
+static void set_rows(infer *i, const shape *row, int64_t rows) {
+    shape out = *row;
+    out.dims[0] = rows;
+    out.ndim = row->ndim + 1;
+    memcpy(out.dims + 1, row->dims, (size_t)row->ndim * sizeof *row->dims);
+    *infer_out(i, 0) = out;
+}
+
+weft_status infer_graph_send_ue_recv(infer *i) {
+    const shape *x = infer_in(i, 0);
+    numbers size;
+    shape row;
+    if (!shape_known(x) || !shape_known(infer_in(i, 1)) || !infer_out(i, 0)) return NULL;
+    TRY(infer_numbers(i, "Out_size", NULL, "out_size", &size));
+    int64_t rows = size.count == 1 ? size.values[0] : 0;
+    if (infer_has(i, "Out_size") && !size.known) rows = -1;
+    TRY(message(i, &row));
+    if (row.ndim == WEFT_MAX_RANK) return infer_error(i, "too many dimensions");
+    set_rows(i, &row, rows < 0 ? -1 : rows ? rows : x->dims[0]);
+    shape_set(infer_out(i, 1), WEFT_INT32, 1, infer_out(i, 0)->dims);
+    return NULL;
+}
+
+weft_status infer_graph_send_uv(infer *i) {
+    const shape *from = infer_in(i, 2);
+    shape row;
+    if (!shape_known(infer_in(i, 0)) || !shape_known(infer_in(i, 1)) || !infer_out(i, 0)) return NULL;
+    TRY(message(i, &row));
+    if (row.ndim == WEFT_MAX_RANK) return infer_error(i, "too many dimensions");
+    set_rows(i, &row, shape_numel(from));
+    return NULL;
+}

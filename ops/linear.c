@@ -137,3 +137,43 @@ weft_status infer_lu_unpack(infer *i) {
     set_batch_of(i, 2, x, smaller(m, n), n);
     return NULL;
 }
+
+static int32_t complex_of(int32_t dtype) {
+    return dtype == WEFT_FP64 || dtype == WEFT_COMPLEX128 ? WEFT_COMPLEX128 : WEFT_COMPLEX64;
+}
+
+/* Values, and vectors where they are asked for. */
+weft_status infer_eig(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim < 2 || !extent_fits(x->dims[x->ndim - 1], x->dims[x->ndim - 2]))
+        return infer_error(i, "expected square matrices");
+    set_batch_of(i, 0, x, NO_EXTENT, x->dims[x->ndim - 1]);
+    if (i->schema->noutputs > 1) shape_copy_dims(infer_out(i, 1), x, complex_of(x->dtype));
+    if (infer_out(i, 0)) infer_out(i, 0)->dtype = complex_of(x->dtype);
+    return NULL;
+}
+weft_status infer_eig_grad(infer *i) {
+    const shape *v = infer_in(i, 1);
+    shape_copy_dims(infer_out(i, 0), v, v->dtype == WEFT_COMPLEX128 ? (int32_t)WEFT_FP64 : (int32_t)WEFT_FP32);
+    return NULL;
+}
+
+/* Residuals where X has more rows than columns; a rank and singular values by the driver. */
+weft_status infer_lstsq(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    const char *driver = attr_string(i->op, "driver", "gels");
+    const int64_t none = 0;
+    if (!shape_known(x) || !shape_known(y)) return NULL;
+    if (x->ndim < 2 || y->ndim != x->ndim) return infer_error(i, "expected matrices X and Y");
+    int64_t m = x->dims[x->ndim - 2], n = x->dims[x->ndim - 1], columns = y->dims[x->ndim - 1];
+    set_batch_of(i, 0, x, n, columns);
+    set_batch_of(i, 1, x, NO_EXTENT, columns);
+    set_batch_of(i, 2, x, NO_EXTENT, NO_EXTENT);
+    set_batch_of(i, 3, x, NO_EXTENT, smaller(m, n));
+    if (m >= 0 && n >= 0 && m <= n) shape_set(infer_out(i, 1), x->dtype, 1, &none);
+    if (infer_out(i, 2)) infer_out(i, 2)->dtype = WEFT_INT32;
+    if (strcmp(driver, "gels") == 0) shape_set(infer_out(i, 2), WEFT_INT32, 1, &none);
+    if (strcmp(driver, "gelsd") != 0 && strcmp(driver, "gelss") != 0) shape_set(infer_out(i, 3), x->dtype, 1, &none);
+    return NULL;
+}

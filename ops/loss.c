@@ -69,3 +69,13 @@ weft_status infer_nll_loss(infer *i) {
     shape_set(infer_out(i, 1), x->dtype, 0, NULL);
     return NULL;
 }
+
+weft_status infer_identity_loss(infer *i) {
+    enum { COPY = 2 };
+    const shape *x = infer_in(i, 0);
+    if (attr_int(i->op, "reduction", 1) != COPY)
+        shape_set(infer_out(i, 0), x->dtype, 0, NULL);
+    else if (infer_out(i, 0))
+        *infer_out(i, 0) = *x;
+    return NULL;
+}

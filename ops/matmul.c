@@ -98,3 +98,26 @@ weft_status infer_addmm(infer *i) {
     shape_set(infer_out(i, 0), x->dtype, 2, (const int64_t[]){x->dims[0], y->dims[1]});
     return NULL;
 }
+
+weft_status infer_baddbmm(infer *i) {
+    const shape *x = infer_in(i, 1), *y = infer_in(i, 2);
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 3 || y->ndim != 3) return infer_error(i, "expected batches of matrices");
+    shape_set(infer_out(i, 0), x->dtype, 3, (const int64_t[]){x->dims[0], x->dims[1], y->dims[2]});
+    return NULL;
+}
+
+/* Rows of the first factor, columns of the last one; a vector has none. */
+weft_status infer_multi_dot(infer *i) {
+    size_t n = infer_nin(i, 0);
+    if (n < 2) return infer_error(i, "expected two factors or more, found %zu", n);
+    const shape *first = &i->in[0], *last = &i->in[n - 1];
+    if (!shape_known(first) || !shape_known(last) || !infer_out(i, 0)) return NULL;
+    if (first->ndim < 1 || first->ndim > 2 || last->ndim < 1 || last->ndim > 2)
+        return infer_error(i, "expected matrices, found %d and %d dimensions", first->ndim, last->ndim);
+    shape out = {.dtype = first->dtype, .height = -1};
+    if (first->ndim == 2) TRY(shape_append(i, &out, first->dims[0]));
+    if (last->ndim == 2) TRY(shape_append(i, &out, last->dims[1]));
+    *infer_out(i, 0) = out;
+    return NULL;
+}

@@ -97,3 +97,11 @@ weft_status infer_affine_channel_grad(infer *i) {
         if (infer_out(i, o)) *infer_out(i, o) = *scale;
     return NULL;
 }
+
+/* DX, DScale, DDY of batch_norm. */
+weft_status infer_second_norm(infer *i) {
+    static const int like[] = {0, 1, 0};
+    for (int o = 0; o < 3; o++)
+        if (infer_out(i, o) && infer_nin(i, like[o])) *infer_out(i, o) = *infer_in(i, like[o]);
+    return NULL;
+}

@@ -191,3 +191,37 @@ weft_status infer_histogram(infer *i) {
     shape_set(infer_out(i, 0), WEFT_INT64, 1, &bins);
     return NULL;
 }
+
+/* MedianIndex: two of each median, or with "min" one; before Paddle 3, which has no mode, twice the elements of X. */
+weft_status infer_nanmedian(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t naxes;
+    const int64_t *axes = attr_ints(i->op, "axis", &naxes);
+    bool reduced[WEFT_MAX_RANK] = {false}, keep = attr_bool(i->op, "keepdim", false);
+    if (!shape_known(x)) return NULL;
+    for (size_t k = 0; k < naxes; k++) {
+        int32_t axis;
+        TRY(infer_axis(i, "axis", axes[k], x->ndim, &axis));
+        reduced[axis] = true;
+    }
+    shape out = {.dtype = x->dtype, .height = -1};
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (naxes && !reduced[d])
+            TRY(shape_append(i, &out, x->dims[d]));
+        else if (keep)
+            TRY(shape_append(i, &out, 1));
+    if (infer_out(i, 0)) *infer_out(i, 0) = out;
+    if (!op_find_attr(i->op, "mode")) {
+        int64_t count = extent_mul(2, shape_numel(x));
+        shape_set(infer_out(i, 1), WEFT_INT64, 1, &count);
+        return NULL;
+    }
+    if (strcmp(attr_string(i->op, "mode", "avg"), "min") != 0) TRY(shape_append(i, &out, 2));
+    shape_copy_dims(infer_out(i, 1), &out, WEFT_INT64);
+    return NULL;
+}
+
+weft_status infer_reduce_as(infer *i) {
+    shape_copy_dims(infer_out(i, 0), infer_in(i, 1), infer_in(i, 0)->dtype);
+    return NULL;
+}

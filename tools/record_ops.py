@@ -12,6 +12,7 @@ import paddle.static as static
 import record_cases
 import record_older
 import record_rare
+import record_scarce
 import record_users
 
 paddle.enable_static()
@@ -69,7 +70,8 @@ def cases():
     c.append(case('repeat_interleave', 'a', {'X': f32(2, 3, 4)}, {'Out': 'float32'}, {'Repeats': 3, 'dim': 1}, ['X'], 'Out'))
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
-        record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case) + record_users.cases(rng, f32, case) + record_rare.cases(rng, f32, case)
+        record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case) + record_users.cases(rng, f32, case) + record_rare.cases(rng, f32, case) + \
+        record_scarce.cases(rng, f32, case)
 
 
 def places():

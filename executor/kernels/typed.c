@@ -86,6 +86,12 @@ void fill_elements(weft_dtype dtype, void *dst, int64_t n, double value) {
         for (int64_t i = 0; i < n; i++) d[i] = v;
         break;
     }
+    case WEFT_COMPLEX64:
+        for (int64_t i = 0; i < 2 * n; i++) ((float *)dst)[i] = i % 2 ? 0 : (float)value;
+        break;
+    case WEFT_COMPLEX128:
+        for (int64_t i = 0; i < 2 * n; i++) ((double *)dst)[i] = i % 2 ? 0 : value;
+        break;
     default: break;
     }
 }

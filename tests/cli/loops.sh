@@ -1,6 +1,6 @@
 #!/bin/sh
-# Programs that Paddle 2.6.2 trained: loops whose number of runs follows from constants or from what is fed, branches
-# with gradients, gradients of gradients, recurrent layers, values that are set. Their losses are Paddle's.
+# Programs that Paddle 2.6.2 or 3.3.1 trained: loops whose number of runs follows from constants or from what is fed, branches
+# with gradients, gradients of gradients, recurrent layers, values that are set, ops that come to others. Their losses are Paddle's.
 . tests/support/shell.sh
 for case in tests/data/loops/*/; do
     loss=$(head -n 1 "$case/losses.txt")

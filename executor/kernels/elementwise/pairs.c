@@ -1,5 +1,5 @@
 /* pairs.c: functions of two elements that broadcast, beyond those of elementwise.c: atan2, fmax, fmin, heaviside,
- * lerp, dist, and their gradients.
+ * copysign, nextafter, lerp, dist, and their gradients.
  *
  * fmax and fmin take the other operand where one is not a number; where both are equal the gradient goes to X. The
  * gradient of an operand that was stretched is summed in double. */
@@ -64,6 +64,21 @@ static double of_heaviside(double x, double y) {
     return isnan(x) ? x : x == 0 ? y : x > 0;
 }
 DEFINE_FORWARD(elementwise_heaviside, of_heaviside)
+DEFINE_FORWARD(copysign, copysign)
+
+/* The next number of the type on the way from X to Y. */
+static weft_status run_nextafter(const kernel_call *c) {
+    const loops *l = &((const pair_state *)c->state)->l;
+    const tensor *x = arg_in(c, 0), *y = arg_in(c, 1);
+    tensor *out = arg_out(c, 0);
+    FOR_EACH_PAIR(l, a, b, r) {
+        double from = tensor_real(x, a), to = tensor_real(y, b);
+        bool is_single = out->dtype == WEFT_FP32;
+        tensor_set_real(out, r, is_single ? (double)nextafterf((float)from, (float)to) : nextafter(from, to));
+    }
+    return NULL;
+}
+const kernel kernel_nextafter = {prepare_copysign, run_nextafter};
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
 
@@ -130,6 +145,10 @@ static slopes heaviside_slopes(double x, double y) {
     return (slopes){0, x == 0};
 }
 DEFINE_GRADIENT(elementwise_heaviside_grad, heaviside_slopes)
+static slopes copysign_slopes(double x, double y) {
+    return (slopes){x == 0 ? 0 : copysign(1, x) * copysign(1, y), 0};
+}
+DEFINE_GRADIENT(copysign_grad, copysign_slopes)
 
 /* --- lerp: X + Weight * (Y - X) ----------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* counts.c: how often numbers occur (bincount), where they belong in order (searchsorted), and which there are
- * (unique).
+/* counts.c: how often numbers occur (bincount), where they belong in order (searchsorted), which there are
+ * (unique), and runs of them (unique_consecutive).
  *
  * How many results unique and bincount have follows from elements; the plan has inferred it from values that it knows,
  * and a run that finds another count fails. Paddle: phi/kernels/cpu/{bincount,searchsorted,unique}_kernel.cc. */
@@ -234,3 +234,51 @@ static weft_status run_unique(const kernel_call *c) {
 }
 
 const kernel kernel_unique = {prepare_unique, run_unique};
+
+/* --- unique_consecutive: runs of equal slices, in the order in which they stand ------------------------------------ */
+
+enum { RUN_VALUES, RUN_INDEX, RUN_COUNTS };
+
+static weft_status prepare_consecutive(kernel_prepare *p) {
+    unique_state *s = KERNEL_STATE(p, unique_state);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0), *out = type_out(p, RUN_VALUES);
+    size_t naxes;
+    const int64_t *axes = attr_ints(p->op, "axis", &naxes);
+    TRY(require_ordered(p, x, "X"));
+    TRY(require_present(p, out, "Out"));
+    TRY(require_same_dtype(p, x, out, "Out"));
+    *s = (unique_state){1, 1, x->numel, 1, out->numel, true};
+    if (naxes > 1) return kernel_unsupported(p, "expected one axis at most");
+    if (naxes) {
+        axis_split split;
+        TRY(axis_split_prepare(p, x, axes[0], &split));
+        s->blocks = split.outer, s->extent = split.extent, s->inner = split.inner;
+        s->found = out->ndim == x->ndim && x->ndim ? out->dims[axis_of(x, axes[0])] : -1;
+    }
+    for (int k = RUN_INDEX; k <= RUN_COUNTS; k++)
+        if (type_out(p, k)) {
+            TRY(require_integers(p, type_out(p, k), "indices and counts"));
+            TRY(require_numel(p, type_out(p, k), k == RUN_INDEX ? s->extent : s->found, "indices and counts"));
+        }
+    return NULL;
+}
+
+static weft_status run_consecutive(const kernel_call *c) {
+    const unique_state *s = c->state;
+    const tensor *x = arg_in(c, 0);
+    tensor *index = arg_out(c, RUN_INDEX), *counts = arg_out(c, RUN_COUNTS);
+    int64_t found = 0, first = 0;
+    for (int64_t i = 0; i < s->extent; i++) {
+        bool begins = i == 0 || compare_slices(s, x, i - 1, i) != 0;
+        if (begins && found < s->found) copy_slice(s, x, i, arg_out(c, RUN_VALUES), found);
+        if (begins) first = i;
+        found += begins;
+        if (index) set_integer(index, i, found - 1);
+        if (counts && found <= s->found) set_integer(counts, found - 1, i - first + 1);
+    }
+    if (found == s->found) return NULL;
+    return kernel_failed(c, "expected %lld runs of values in X, found %lld", (long long)s->found, (long long)found);
+}
+
+const kernel kernel_unique_consecutive = {prepare_consecutive, run_consecutive};

@@ -24,6 +24,15 @@ void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *tau,
              int *info);
 void dorgqr_(const int *m, const int *n, const int *k, double *a, const int *lda, const double *tau, double *work,
              const int *lwork, int *info);
+void sgeev_(const char *jobvl, const char *jobvr, const int *n, void *a, const int *lda, void *wr, void *wi, void *vl,
+            const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info, size_t jobvl_length,
+            size_t jobvr_length);
+void dgeev_(const char *jobvl, const char *jobvr, const int *n, void *a, const int *lda, void *wr, void *wi, void *vl,
+            const int *ldvl, void *vr, const int *ldvr, void *work, const int *lwork, int *info, size_t jobvl_length,
+            size_t jobvr_length);
+void zgesv_(const int *n, const int *nrhs, void *a, const int *lda, int *pivots, void *b, const int *ldb, int *info);
+void dgelss_(const int *m, const int *n, const int *nrhs, double *a, const int *lda, double *b, const int *ldb,
+             double *s, const double *rcond, int *rank, double *work, const int *lwork, int *info);
 #endif
 
 #endif

@@ -1,5 +1,5 @@
 /* diagonal.c: a diagonal of two dimensions as a last one, the gradient, and a last dimension put on a diagonal
- * (diag_embed). All are copies between strided arrays. */
+ * (diag_embed), or on that of a copy (fill_diagonal_tensor). All are copies between strided arrays. */
 #include "executor/kernels/layout.h"
 
 enum { IN_X, GRAD_IN_OUT_GRAD, OUT = 0 };
@@ -83,6 +83,56 @@ static weft_status run(const kernel_call *c) {
 static weft_status run_grad(const kernel_call *c) {
     return run_from(c, GRAD_IN_OUT_GRAD);
 }
+
+/* --- fill_diagonal_tensor: a copy with another diagonal; its gradient has zeros there ------------------------------ */
+
+static weft_status prepare_filled(kernel_prepare *p) {
+    const tensor *x = type_in(p, IN_X), *out = type_out(p, OUT);
+    TRY(prepare_between(p, out, type_in(p, 1), of_embed, true));
+    TRY(require_present(p, x, "X"));
+    TRY(require_same_dtype(p, out, x, "X"));
+    return require_numel(p, x, out->numel, "X");
+}
+
+static weft_status run_filled(const kernel_call *c) {
+    const diagonal_state *s = c->state;
+    tensor *out = arg_out(c, OUT);
+    copy_bytes(out->data, arg_in(c, IN_X)->data, tensor_nbytes(out));
+    if (!s->l.numel) return NULL;
+    copy_loops(&s->l, s->nbytes, (char *)out->data + s->offset * (int64_t)s->nbytes, arg_in(c, 1)->data);
+    return NULL;
+}
+
+/* The diagonal that the forward op read. */
+static weft_status prepare_filled_grad(kernel_prepare *p) {
+    const tensor *out = type_out(p, OUT);
+    TRY(require_present(p, out, "X@GRAD"));
+    TRY(require_present(p, type_in(p, 0), "Out@GRAD"));
+    TRY(require_same_dtype(p, out, type_in(p, 0), "Out@GRAD"));
+    TRY(require_numel(p, type_in(p, 0), out->numel, "Out@GRAD"));
+    int rows = axis_of(out, attr_int(p->op, of_embed[0], 0)), columns = axis_of(out, attr_int(p->op, of_embed[1], 1));
+    tensor line = {.dtype = out->dtype, .numel = 1};
+    if (out->ndim < 2 || rows < 0 || columns < 0 || rows == columns)
+        return kernel_unsupported(p, "expected two different dimensions of %d", out->ndim);
+    for (int d = 0; d < out->ndim; d++)
+        if (d != rows && d != columns) line.dims[line.ndim++] = out->dims[d];
+    line.dims[line.ndim++] = diagonal_length(out->dims[rows], out->dims[columns], attr_int(p->op, "offset", 0));
+    for (int d = 0; d < line.ndim; d++) line.numel *= line.dims[d];
+    return prepare_between(p, out, &line, of_embed, true);
+}
+
+static weft_status run_filled_grad(const kernel_call *c) {
+    const diagonal_state *s = c->state;
+    tensor *out = arg_out(c, OUT);
+    copy_bytes(out->data, arg_in(c, 0)->data, tensor_nbytes(out));
+    for (walk w = walk_start(&s->l); w.left; walk_next(&s->l, &w))
+        for (int64_t i = 0, at = s->offset + w.at[0]; i < loops_run(&s->l); i++, at += loops_stride(&s->l, 0))
+            memset((char *)out->data + (size_t)at * s->nbytes, 0, s->nbytes);
+    return NULL;
+}
+
+const kernel kernel_fill_diagonal_tensor = {prepare_filled, run_filled};
+const kernel kernel_fill_diagonal_tensor_grad = {prepare_filled_grad, run_filled_grad};
 
 const kernel kernel_diagonal = {prepare, run};
 const kernel kernel_diagonal_grad = {prepare_grad, run_grad};
