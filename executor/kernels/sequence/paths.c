@@ -44,7 +44,7 @@ static weft_status prepare_viterbi(kernel_prepare *p) {
     TRY(require_present(p, type_out(p, OUT_SCORES), "Scores"));
     TRY(require_like(p, x, type_out(p, OUT_SCORES), s->batch, "Scores"));
     TRY(require_integers(p, path, "Path"));
-    if (path->ndim != 2 || path->dims[0] != s->batch || path->dims[1] > s->steps || (s->has_ends && s->tags < 2))
+    if (path->ndim != 2 || path->dims[0] != s->batch || path->dims[1] > s->steps || s->tags < (s->has_ends ? 2 : 1))
         return kernel_unsupported(p, "expected a row of at most %lld tags in Path", (long long)s->steps);
     s->longest = path->dims[1];
     p->workspace_nbytes = (size_t)s->tags * (2 * sizeof(double) + (size_t)s->steps * sizeof(int64_t));
