@@ -142,7 +142,7 @@ weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_p
     weft_status status = prepare(&inner);
     v->state = inner.state;
     if (status) return status;
-    v->workspace_at = workspace;
+    v->workspace_at = workspace = (workspace + 255) & ~(size_t)255; /* libraries for GPUs ask for so much */
     TRY(reserve(&workspace, inner.workspace_nbytes));
     *out_split = inner.split;
     p->split = (row_split){0};

@@ -109,7 +109,7 @@ static void test_failures(void) {
     static const char *const calls[] = {"malloc",   "memcpy",    "memset", "launch",      "load",        "kernel",
                                         "stream",   "event",     "record", "wait",        "capture",     "endcapture",
                                         "graph",    "nodes",     "edges",  "instantiate", "graphlaunch", "synchronize",
-                                        "hostfunc", "allreduce", "init"};
+                                        "hostfunc", "allreduce", "init",   "split",       "nodetype",    "attributes"};
     static const char *const of_dnn[] = {"dnn", "descriptor", "propose", "convolution"};
     static const char plain[] = "paddle26/mlp_sgd_dp2", with_conv[] = "paddle3/lenet_momentum_dp2";
     weft_executor_options options = options_of("cuda", 2, true);

@@ -49,6 +49,15 @@ static void load_no_image(void) {
     RUNTIME("cudaLibraryLoadData", (void **, const void *, void *, void *, unsigned, void *, void *, unsigned),
             &library, "no image", NULL, NULL, 0, NULL, NULL, 0);
 }
+static void launch_unloaded(void) {
+    typedef struct extent {
+        unsigned x, y, z;
+    } extent;
+    void *kernel = NULL, *args = NULL;
+    RUNTIME("cudaLibraryGetKernel", (void **, void *, const char *), &kernel, NULL, "fill4");
+    RUNTIME("cudaLaunchKernel", (const void *, extent, extent, void **, size_t, void *), kernel, (extent){1, 1, 1},
+            (extent){256, 1, 1}, &args, 0, rule_stream());
+}
 static void end_no_group(void) {
     CALL(rule_collectives, "ncclGroupEnd", (void), );
 }
@@ -323,6 +332,17 @@ static void keep_graph_of_comm(void) {
     end_capture(s);
     CALL(rule_collectives, "ncclCommDestroy", (void *), comms[0]);
 }
+/* By the thread that ought to let go of the graph. */
+static void abort_graph_of_comm(void) {
+    void *comms[2], *s = rule_stream(), *block = new_block(8);
+    setenv("WEFT_STANDIN_PATIENCE_MS", "20", 1);
+    make_comms("a", comms);
+    begin_capture(s);
+    reduce(block, 1, comms[0], s);
+    launch(comms[0]);
+    end_capture(s);
+    CALL(rule_collectives, "ncclCommAbort", (void *), comms[0]);
+}
 static void leave_comm(void) {
     void *comms[2];
     make_comms("a", comms);
@@ -338,6 +358,7 @@ static const rule rules[] = {
     {use_legacy_stream, "the legacy stream"},
     {make_blocking_stream, "a stream that waits for the legacy stream"},
     {load_no_image, "expected a fatbin"},
+    {launch_unloaded, "fill4 is loaded while streams run"},
     {end_no_group, "ncclGroupEnd without ncclGroupStart"},
     {pass_raw_config, "a config that was not initialised"},
     {write_twice, "nothing orders cudaMemsetAsync on stream "},
@@ -357,6 +378,7 @@ static const rule rules[] = {
     {race_with_graph, "nothing orders cudaMemsetAsync on stream "},
     {leave_graph, "1 graphs left at the end"},
     {keep_graph_of_comm, "destroyed before graphs that have its collectives"},
+    {abort_graph_of_comm, "ncclCommAbort waits for graphs that have its collectives"},
     {reduce_differently, "ranks do not launch the same collective"},
     {cross, "nothing can go: stream"},
     {share_comm, "two threads use a communicator at once"},

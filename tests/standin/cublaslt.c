@@ -99,8 +99,15 @@ SHOWN cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t of,
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* What it was told that A, B and D are aligned to: unless it is told, the most. */
+typedef struct alignments {
+    uint32_t a, b, d;
+} alignments;
+_Static_assert(sizeof(alignments) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits");
+
 SHOWN cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t out, size_t size) {
     memset(out, 0, size);
+    memcpy(out, &(alignments){256, 256, 256}, sizeof(alignments));
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -108,7 +115,14 @@ SHOWN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferen
                                                           cublasLtMatmulPreferenceAttributes_t attr, const void *value,
                                                           size_t nbytes) {
     uint32_t schemes;
-    (void)of;
+    alignments all;
+    memcpy(&all, of, sizeof all);
+    uint32_t *alignment = attr == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES   ? &all.a
+                          : attr == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &all.b
+                          : attr == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES ? &all.d
+                                                                               : NULL;
+    if (alignment && nbytes == sizeof *alignment) memcpy(alignment, value, nbytes);
+    memcpy(of, &all, sizeof all);
     if (attr != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return CUBLAS_STATUS_SUCCESS;
     if (nbytes != sizeof schemes) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&schemes, value, nbytes);
@@ -232,12 +246,17 @@ SHOWN cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cub
                                                     cublasLtMatmulPreference_t preference, int most,
                                                     cublasLtMatmulHeuristicResult_t results[], int *n) {
     product p = product_of(of, a, b, d);
-    (void)handle, (void)c, (void)preference, (void)most;
+    alignments all;
+    memcpy(&all, preference, sizeof all);
+    (void)handle, (void)c, (void)most;
     if (!fits(&p)) return CUBLAS_STATUS_INVALID_VALUE;
     if (standin_fails("heuristic")) return CUBLAS_STATUS_INTERNAL_ERROR;
     if (p.desc.epilogue && (p.d.nbatch != 1 || !may_follow(&p))) return CUBLAS_STATUS_INVALID_VALUE;
     memset(&results[0], 0, sizeof results[0]);
     results[0].algo.data[0] = ALGORITHM;
+    results[0].algo.data[1] = all.a;
+    results[0].algo.data[2] = all.b;
+    results[0].algo.data[3] = all.d;
     results[0].workspaceSize = WORKSPACE;
     *n = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -303,6 +322,11 @@ SHOWN int standin_products(int epilogue) {
     return nproducts[epilogue];
 }
 
+static void check_alignment(const char *what, const void *address, uint64_t nbytes) {
+    if (nbytes && (uintptr_t)address % nbytes)
+        standin_broken("%s is not aligned to %d bytes, as it was said", what, (int)nbytes);
+}
+
 SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t of, const void *alpha, const void *a,
                                     cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout,
                                     const void *beta, const void *c, cublasLtMatrixLayout_t c_layout, void *d,
@@ -313,6 +337,10 @@ SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_
     if (!fits(&p) || c != d || *(const float *)beta != 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (algorithm->data[0] != ALGORITHM || workspace_nbytes < WORKSPACE || !workspace)
         return CUBLAS_STATUS_INVALID_VALUE;
+    check_alignment("a product's first factor", a, algorithm->data[1]);
+    check_alignment("a product's second factor", b, algorithm->data[2]);
+    check_alignment("a product", d, algorithm->data[3]);
+    check_alignment("a product's workspace", workspace, 256);
     p.alpha = *(const float *)alpha;
     p.from_a = a;
     p.from_b = b;

@@ -275,6 +275,7 @@ static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolut
     if (algorithm == rounds || c->how.math != CUDNN_FMA_MATH) standin_broken("a convolution that rounds its factors");
     if (!handle->stream || !pthread_equal(handle->owner, pthread_self()))
         standin_broken("a handle of cuDNN whose stream another thread set");
+    if ((uintptr_t)c->workspace % 256) standin_broken("a convolution's workspace is not aligned to 256 bytes");
     if (!fits(c) || algorithm != good || nbytes < WORKSPACE || !c->workspace || *(const float *)alpha != 1 ||
         *(const float *)beta != 0)
         return CUDNN_STATUS_BAD_PARAM;

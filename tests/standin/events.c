@@ -141,6 +141,7 @@ SHOWN cudaError_t cudaEventRecordWithFlags(cudaEvent_t of, cudaStream_t stream, 
     if (flags != cudaEventRecordExternal || !s->capture) return cudaEventRecord(of, stream);
     standin_lock();
     standin_item *item = item_of("an event's record", event_of(of));
+    item->type = cudaGraphNodeTypeEventRecord;
     item->run = run_record;
     item->again = record_again;
     standin_push_locked(stream, item);

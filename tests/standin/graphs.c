@@ -9,7 +9,7 @@ typedef struct standin_node {
     int id, npreds;
     int preds[STANDIN_MOST_DEPS];
     int chain; /* nodes one behind another, which share a slot */
-    bool is_behind_end, has_next;
+    bool is_behind_end, has_next, is_beside;
 } standin_node;
 
 /* Nodes come behind those that they depend on. */
@@ -56,15 +56,19 @@ void standin_check_capture(const char *call) {
         if (pthread_equal(c->thread, pthread_self())) standin_broken("%s while this thread captures", call);
 }
 
-void standin_capture_item(standin_stream *s, standin_item *item) {
-    graph *g = find_capture(s->capture)->of;
+static standin_node *add_captured(uint64_t to, standin_item *item, const standin_deps *deps) {
+    graph *g = find_capture(to)->of;
     standin_node *node = calloc(1, sizeof *node);
     g->nodes = realloc(g->nodes, (size_t)(g->n + 1) * sizeof(standin_node *));
     if (!node || !g->nodes) abort();
-    *node = (standin_node){.item = item, .id = g->n, .npreds = s->deps.n};
-    for (int i = 0; i < s->deps.n; i++) node->preds[i] = s->deps.of[i]->id;
+    *node = (standin_node){.item = item, .id = g->n, .npreds = deps->n};
+    for (int i = 0; i < deps->n; i++) node->preds[i] = deps->of[i]->id;
     g->nodes[g->n++] = node;
-    s->deps = (standin_deps){.n = 1, .of = {node}};
+    return node;
+}
+
+void standin_capture_item(standin_stream *s, standin_item *item) {
+    s->deps = (standin_deps){.n = 1, .of = {add_captured(s->capture, item, &s->deps)}};
 }
 
 static void add_dep(standin_deps *deps, standin_node *node) {
@@ -72,6 +76,25 @@ static void add_dep(standin_deps *deps, standin_node *node) {
         if (deps->of[i] == node) return;
     if (deps->n == STANDIN_MOST_DEPS) standin_broken("a node behind more than %d others", STANDIN_MOST_DEPS);
     deps->of[deps->n++] = node;
+}
+
+bool standin_beside_begins(standin_beside *b, cudaStream_t stream, standin_item *item) {
+    standin_stream *s = (standin_stream *)(void *)stream;
+    if (b->capture == s->capture) return false;
+    item->stream = stream;
+    *b = (standin_beside){s->capture, add_captured(s->capture, item, &(standin_deps){0})};
+    b->last->is_beside = true;
+    add_dep(&s->deps, b->last);
+    return true;
+}
+
+void standin_beside_add(standin_beside *b, cudaStream_t stream, standin_item *item) {
+    const standin_stream *s = (const standin_stream *)(void *)stream;
+    standin_deps deps = {.n = 1, .of = {b->last}};
+    for (int i = 0; i < s->deps.n; i++) add_dep(&deps, s->deps.of[i]);
+    item->stream = stream;
+    b->last = add_captured(s->capture, item, &deps);
+    b->last->is_beside = true;
 }
 
 void standin_capture_wait(standin_stream *s, uint64_t id, const standin_deps *deps) {
@@ -107,12 +130,13 @@ SHOWN cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t
     return cudaSuccess;
 }
 
-/* Every node must be before the end of the stream that captures. */
+/* Every node must be before the end of the stream that captures, but for those beside. */
 static void check_joined(const graph *g, const standin_deps *ends) {
     for (int i = 0; i < g->n; i++) g->nodes[i]->is_behind_end = false;
     for (int i = 0; i < ends->n; i++) ends->of[i]->is_behind_end = true;
     for (int i = g->n; i-- > 0;) {
         const standin_node *node = g->nodes[i];
+        if (node->is_beside && !node->is_behind_end) continue;
         if (!node->is_behind_end)
             standin_broken("the capture ends before a stream is joined: %s is left", node->item->what);
         for (int k = 0; k < node->npreds; k++) g->nodes[node->preds[k]]->is_behind_end = true;
@@ -179,6 +203,12 @@ SHOWN cudaError_t cudaGraphGetNodes(cudaGraph_t of, cudaGraphNode_t *nodes, size
     return cudaSuccess;
 }
 
+SHOWN cudaError_t cudaGraphNodeGetType(cudaGraphNode_t of, enum cudaGraphNodeType *out) {
+    if (standin_fails("nodetype")) return cudaErrorInvalidValue;
+    *out = ((const standin_node *)(const void *)of)->item->type;
+    return cudaSuccess;
+}
+
 SHOWN cudaError_t cudaGraphGetEdges(cudaGraph_t of, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
                                     size_t *out_n) {
     if (standin_fails("edges")) return cudaErrorInvalidValue;
@@ -207,7 +237,7 @@ static int make_chains(const graph *g) {
         node->has_next = false;
         for (int k = 0; k < node->npreds && node->chain < 0; k++) {
             standin_node *pred = g->nodes[node->preds[k]];
-            if (pred->has_next) continue;
+            if (pred->has_next || pred->is_beside != node->is_beside) continue;
             pred->has_next = true;
             node->chain = pred->chain;
         }

@@ -105,6 +105,12 @@ SHOWN ncclComm_t standin_comm_create(const char *id, int nranks, int rank) {
     return comm;
 }
 
+/* Whoever asked for a split learns of the new communicator when it is there, by the address that was given. */
+static void end_split(standin_comm *c) {
+    c->is_splitting = false;
+    __atomic_store_n(c->child_out, (ncclComm_t)(void *)c->child, __ATOMIC_RELEASE);
+}
+
 /* The communicators of a split exist when all members of the parent have called. */
 static void make_children(standin_team *parent) {
     for (int color = 0; color < STANDIN_MOST_RANKS; color++) {
@@ -128,7 +134,7 @@ static void make_children(standin_team *parent) {
     }
     parent->nsplits++;
     parent->nsplitting = 0;
-    for (int r = 0; r < parent->nranks; r++) parent->members[r]->is_splitting = false;
+    for (int r = 0; r < parent->nranks; r++) end_split(parent->members[r]);
 }
 
 /* The same where members are in other processes: each finds its own when all have asked. */
@@ -136,21 +142,23 @@ static void make_child(standin_comm *c) {
     int rank, nranks;
     char id[128];
     if (!c->is_splitting || !standin_far_split(c, &rank, &nranks)) return;
-    c->is_splitting = false;
     memset(id, 0, sizeof id);
     snprintf(id, sizeof id, "%.60s split %d color %d", c->team->id, c->nsplits++, c->color);
-    if (c->color == NCCL_SPLIT_NOCOLOR) return;
-    standin_team *t = find_team(id, nranks);
-    c->child->team = t;
-    c->child->rank = rank;
-    t->members[rank] = c->child;
-    t->njoined++;
-    t->is_complete = true;
+    standin_team *t = c->color == NCCL_SPLIT_NOCOLOR ? NULL : find_team(id, nranks);
+    if (t) {
+        c->child->team = t;
+        c->child->rank = rank;
+        t->members[rank] = c->child;
+        t->njoined++;
+        t->is_complete = true;
+    }
+    end_split(c);
 }
 
 SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *out, ncclConfig_t *config) {
     standin_comm *c = standin_comm_of(of);
     check_config(config);
+    if (fails("split")) return ncclSystemError;
     standin_lock();
     if (!standin_team_is_complete(c->team)) standin_broken("a split of a communicator that is not complete");
     if (c->is_splitting) standin_broken("a split before the one at hand is complete");
@@ -160,13 +168,13 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
                         .nsplits = c->nsplits,
                         .color = color,
                         .key = key,
+                        .child_out = out,
                         .is_splitting = true};
     *out = NULL;
     if (color != NCCL_SPLIT_NOCOLOR) {
         c->child = calloc(1, sizeof *c->child);
         if (!c->child) abort();
         nalive++;
-        *out = (ncclComm_t)(void *)c->child;
     }
     if (standin_is_far())
         standin_far_ask_split(c);
@@ -192,16 +200,48 @@ SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     return ncclSuccess;
 }
 
+static void forget_launch(standin_launch *l);
+
+/* With the lock: what was not put into graphs yet is not any more. What is left is of streams. */
+static standin_launch *take_held(standin_comm *c) {
+    standin_launch *held = c->held, **end = &held;
+    c->held = NULL;
+    while (*end) {
+        standin_launch *l = *end;
+        if (!l->is_in_graph) {
+            end = &l->next;
+            continue;
+        }
+        *end = l->next;
+        free(l->held);
+        forget_launch(l);
+    }
+    return held;
+}
+
+/* An abort tells kernels to end, and then lasts until the last graph is gone that has some of them. */
+static void wait_for_graphs(const standin_comm *c) {
+    const char *given = getenv("WEFT_STANDIN_PATIENCE_MS");
+    for (int left_ms = given ? atoi(given) : 20000, n = 1; n; left_ms--) {
+        standin_lock();
+        n = c->ngraphs;
+        standin_unlock();
+        if (n && left_ms <= 0) standin_broken("ncclCommAbort waits for graphs that have its collectives");
+        if (n) usleep(1000);
+    }
+}
+
 static ncclResult_t end(standin_comm *c, bool aborts) {
     standin_lock();
-    standin_launch *held = c->held;
-    c->held = NULL;
+    standin_launch *held = take_held(c);
+    if (c->is_splitting) end_split(c);
     if (c->has_ended) standin_broken("a communicator ends twice");
     if (!aborts && c->ngraphs) standin_broken("a communicator is destroyed before graphs that have its collectives");
     if (!aborts && c->nin_flight) standin_broken("a communicator is destroyed that has work");
     c->has_ended = true;
     standin_unlock();
     launch_held(held); /* they end there, and do nothing */
+    wait_for_graphs(c);
     nalive--;
     return ncclSuccess;
 }
@@ -351,14 +391,17 @@ static void launch_again(standin_item *item) {
     memcpy(item->bytes, &l, sizeof l);
 }
 
-static void forget_launch(standin_item *item) {
-    standin_launch *l = *(standin_launch **)(void *)item->bytes;
+static void forget_launch(standin_launch *l) {
     for (standin_call *c = l->calls, *next; c; c = next) {
         next = c->next;
         free(c);
     }
     l->comm->ngraphs--;
     free(l);
+}
+
+static void forget_node(standin_item *item) {
+    forget_launch(*(standin_launch **)(void *)item->bytes);
 }
 
 /* Each call waits in the list of its thread until the group ends. */
@@ -372,7 +415,7 @@ static void push_launch(standin_launch *l) {
     l->comm->has_user = false;
     if (l->is_in_graph) {
         item->again = launch_again;
-        item->forget = forget_launch;
+        item->forget = forget_node;
         l->comm->ngraphs++;
     } else {
         for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
@@ -387,16 +430,44 @@ static void push_launch(standin_launch *l) {
     standin_unlock();
 }
 
+static void do_nothing(standin_item *item) {
+    (void)item;
+}
+static standin_item *event_node(enum cudaGraphNodeType type) {
+    standin_item *item = standin_item_create("an event of NCCL", 0);
+    item->type = type;
+    item->run = do_nothing;
+    return item;
+}
+
+/* A graph also has events by which graphs and other launches take turns: one that is awaited before the first kernel
+ * of a communicator, and one that is recorded behind each. Nothing of the caller's is ordered with them. */
+static void push_node(standin_launch *l) {
+    standin_item *awaited = event_node(cudaGraphNodeTypeWaitEvent);
+    if (!standin_beside_begins(&l->comm->beside, l->stream, awaited)) free(awaited);
+    standin_push_locked(l->stream, l->held);
+    standin_beside_add(&l->comm->beside, l->stream, event_node(cudaGraphNodeTypeEventRecord));
+}
+
 /* What was held back goes to its stream. */
 static void launch_held(standin_launch *held) {
     while (held) {
         standin_launch *next = held->next;
         standin_lock();
         for (standin_call *c = held->calls; c; c = c->next) c->is_pushed = !held->is_in_graph;
-        standin_push_locked(held->stream, held->held);
+        if (held->is_in_graph)
+            push_node(held);
+        else
+            standin_push_locked(held->stream, held->held);
         standin_unlock();
         held = next;
     }
+}
+
+/* Within a group a call says either, as the communicator does: nothing was launched yet. */
+static ncclResult_t say_in_group(void) {
+    static _Atomic int ncalls;
+    return ++ncalls % 2 ? ncclInProgress : ncclSuccess;
 }
 
 SHOWN ncclResult_t ncclGroupStart(void);
@@ -452,7 +523,7 @@ ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_cal
     *c = call;
     *l->end = c;
     l->end = &c->next;
-    if (*standin_group_depth()) return ncclSuccess;
+    if (*standin_group_depth()) return say_in_group();
     ncclGroupStart();
     return ncclGroupEnd();
 }

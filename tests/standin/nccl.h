@@ -50,6 +50,7 @@ typedef struct standin_comm {
     int rank;
     int color, key, nsplits; /* of the split at hand; how many there were */
     struct standin_comm *child;
+    ncclComm_t *child_out; /* where the caller is told of it, when it is there */
     bool is_splitting, has_ended;
     ncclResult_t failure;
     int nsettles; /* so often it still says InProgress */
@@ -58,6 +59,7 @@ typedef struct standin_comm {
     pthread_t user;
     struct standin_launch *held; /* not on their streams yet */
     int ngraphs;                 /* nodes of them that have launches of it */
+    standin_beside beside;       /* of the capture at hand */
     int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
 } standin_comm;
 

@@ -30,6 +30,7 @@ typedef struct standin_item {
     void (*again)(struct standin_item *item);
     void (*forget)(struct standin_item *item);
     struct standin_item *next;
+    enum cudaGraphNodeType type; /* as a node; a kernel's unless it is said */
     cudaStream_t stream;
     int slot; /* of its stream */
     standin_clock clock;
@@ -48,6 +49,15 @@ SHOWN void standin_push(cudaStream_t stream, standin_item *item);
 SHOWN void standin_touch(const standin_item *item, const void *address, size_t nbytes, bool writes);
 /* With the lock. */
 SHOWN bool standin_is_capturing(cudaStream_t stream);
+/* Nodes that a library captures on a stream of its own, one behind another, which nobody joins. */
+typedef struct standin_beside {
+    uint64_t capture;
+    struct standin_node *last;
+} standin_beside;
+/* With the lock. The first of them in a capture: what the stream is given next comes behind it. */
+SHOWN bool standin_beside_begins(standin_beside *b, cudaStream_t stream, standin_item *item);
+/* One more, behind what the stream has. */
+SHOWN void standin_beside_add(standin_beside *b, cudaStream_t stream, standin_item *item);
 /* With the lock: when the head of a queue can begin, in virtual time, as far as its queue goes. */
 SHOWN int64_t standin_item_ns(const standin_item *item);
 /* When the stream has done what it did so far. */

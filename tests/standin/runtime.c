@@ -128,6 +128,7 @@ static void run_copy(standin_item *item) {
 static cudaError_t push_copy(cudaStream_t stream, copy_item c) {
     standin_item *item = standin_item_create(c.from ? "cudaMemcpyAsync" : "cudaMemsetAsync", sizeof c);
     memcpy(item->bytes, &c, sizeof c);
+    item->type = c.from ? cudaGraphNodeTypeMemcpy : cudaGraphNodeTypeMemset;
     item->run = run_copy;
     standin_push(stream, item);
     return cudaSuccess;
@@ -159,6 +160,7 @@ SHOWN cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, voi
     if (standin_fails("hostfunc")) return cudaErrorInvalidValue;
     standin_item *item = standin_item_create("a function of the host", sizeof(host_item));
     memcpy(item->bytes, &(host_item){call, arg}, sizeof(host_item));
+    item->type = cudaGraphNodeTypeHost;
     item->run = run_host;
     standin_push(stream, item);
     return cudaSuccess;
@@ -217,11 +219,24 @@ int standin_launches(const char *kernel) {
     return 0;
 }
 
+/* By GPU, which kernels are there. One that is not is loaded by its first launch: nothing may run meanwhile. */
+static _Atomic bool is_loaded[64][1024];
+
+SHOWN cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *function) {
+    const standin_kernel *kernel = function;
+    if (standin_fails("attributes")) return cudaErrorNoKernelImageForDevice;
+    memset(out, 0, sizeof *out);
+    is_loaded[current % 64][(size_t)(kernel - standin_kernels) % 1024] = true;
+    return cudaSuccess;
+}
+
 SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t nshared,
                                    cudaStream_t stream) {
     const standin_kernel *kernel = function;
     if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared) return cudaErrorInvalidConfiguration;
     if (standin_fails("launch")) return cudaErrorLaunchOutOfResources;
+    if (!is_loaded[current % 64][(size_t)(kernel - standin_kernels) % 1024])
+        standin_broken("%s is loaded while streams run", kernel->name);
     nlaunches[(size_t)(kernel - standin_kernels) % 1024]++;
     standin_item *item = standin_item_create(kernel->name, sizeof(kernel_item) + *kernel->nbytes);
     kernel_item *k = (kernel_item *)(void *)item->bytes;

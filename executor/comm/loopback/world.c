@@ -124,6 +124,7 @@ weft_status loop_host(cuda_device *d, comm_host *host) {
         return weft_status_create(WEFT_UNSUPPORTED, NULL,
                                   "rings of engine loopback: %d of %d ranks are in this process: expected all",
                                   host->nlocal, host->nranks);
+    TRY(cuda_use(d, host->first_rank));
     host->on_device = d;
     return comm_over_host(&engine, host);
 }

@@ -119,15 +119,19 @@ static nccl_ring *own_ring(const nccl_world *w, const int64_t *ring, int64_t ran
 
 static weft_status split(const joining *j, ncclComm_t all, const int64_t *ring, int rank) {
     nccl_ring *own = own_ring(j->w, ring, rank);
+    const comm_world *world = j->w->over.world;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    ncclComm_t comm = NULL;
     config.blocking = 0;
-    ncclResult_t result = nccl.CommSplit(all, own ? 0 : NCCL_SPLIT_NOCOLOR, own ? own->view.index : 0, &comm, &config);
-    weft_status status = nccl_settle(all, result, j->w->over.world, deadline_seconds, "ncclCommSplit");
-    if (!status && own) status = nccl_settle(comm, ncclSuccess, j->w->over.world, deadline_seconds, "ncclCommSplit");
-    if (own) own->comm = comm;
-    if (status || !own) return status;
+    ncclComm_t *made = own ? &own->made : &j->w->none[rank - world->first_rank];
+    ncclResult_t result = nccl.CommSplit(all, own ? 0 : NCCL_SPLIT_NOCOLOR, own ? own->view.index : 0, made, &config);
+    TRY(nccl_settle(all, result, world, deadline_seconds, "ncclCommSplit"));
+    if (!own) return NULL;
+    TRY(nccl_settle(own->made, ncclSuccess, world, deadline_seconds, "ncclCommSplit"));
     CUDA_TRY(Malloc, &own->barrier, sizeof(float));
+    pthread_mutex_lock(&own->lock);
+    own->comm = own->made;
+    own->made = NULL;
+    pthread_mutex_unlock(&own->lock);
     return NULL;
 }
 

@@ -21,10 +21,15 @@ typedef struct nccl_ring {
     const int64_t *ranks; /* nranks of them */
     pthread_mutex_t lock; /* of what follows */
     ncclComm_t comm;      /* NULL: not yet, or no more */
-    void *barrier;        /* device memory: what a barrier adds up */
+    pthread_t aborter;    /* which tells kernels to end, and waits until no graph has them any more */
+    bool has_aborter;
+    ncclComm_t aborted; /* by it */
+    _Atomic bool is_gone;
+    void *barrier; /* device memory: what a barrier adds up */
     bool has_ended;
     bool has_failed;
     char words[400]; /* of the failure */
+    ncclComm_t made; /* while it is split off: NCCL writes it when it likes; then it is `comm` */
     struct nccl_ring *next;
 } nccl_ring;
 
@@ -32,7 +37,8 @@ typedef struct nccl_ring {
 typedef struct nccl_world {
     comm_over over;
     nccl_ring *rings;
-    ncclComm_t *all; /* by rank of this process: the communicators that rings were split from */
+    ncclComm_t *all;  /* by rank of this process: the communicators that rings were split from */
+    ncclComm_t *none; /* where NCCL writes that a rank has no part in a ring */
 } nccl_world;
 
 /* The engine of rings for the ranks of a host; they have `ngpus` GPUs, which they take in turn. */

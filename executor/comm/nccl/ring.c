@@ -65,13 +65,25 @@ static size_t result_nbytes(const call *c, int64_t k) {
     return (size_t)comm_result_count(c->q, k) * c->size;
 }
 
+/* Within a group a communicator that does not block may say either. */
+static bool is_well(ncclResult_t result) {
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+/* Truth is a byte, 0 or 1: "or" is the larger one. */
+static ncclRedOp_t op_of(const comm_request *q) {
+    ncclRedOp_t op = reductions[q->reduce].op;
+    if (q->dtype != WEFT_BOOL) return op;
+    return op == ncclSum ? ncclMax : op == ncclProd ? ncclMin : op;
+}
+
 static ncclResult_t all_reduce(const call *c) {
     const comm_request *q = c->q;
     ncclDataType_t type = types[q->dtype].type;
-    ncclRedOp_t op = reductions[q->reduce].op;
+    ncclRedOp_t op = op_of(q);
     if (!q->srcs) return nccl.AllReduce(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
-    for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
+    for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
         worst =
             nccl.AllReduce(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm, c->stream);
     return worst;
@@ -79,8 +91,8 @@ static ncclResult_t all_reduce(const call *c) {
 
 static ncclResult_t reduce(const call *c) {
     const comm_request *q = c->q;
-    return nccl.Reduce(q->src, q->dst, (size_t)q->count, types[q->dtype].type, reductions[q->reduce].op, q->root,
-                       c->ring->comm, c->stream);
+    return nccl.Reduce(q->src, q->dst, (size_t)q->count, types[q->dtype].type, op_of(q), q->root, c->ring->comm,
+                       c->stream);
 }
 
 static ncclResult_t broadcast(const call *c) {
@@ -92,10 +104,10 @@ static ncclResult_t all_gather(const call *c) {
     const comm_request *q = c->q;
     if (!q->dsts) return nccl.AllGather(q->src, q->dst, (size_t)q->count * c->size, ncclInt8, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
-    for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
+    for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
         worst = nccl.AllGather(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k) * c->size, ncclInt8,
                                c->ring->comm, c->stream);
-    for (int k = 0; !q->nparts && k < c->ring->view.nranks && worst == ncclSuccess; k++)
+    for (int k = 0; !q->nparts && k < c->ring->view.nranks && is_well(worst); k++)
         worst = nccl.Broadcast(q->src, q->dsts[k], result_nbytes(c, k), ncclInt8, k, c->ring->comm, c->stream);
     return worst;
 }
@@ -103,13 +115,13 @@ static ncclResult_t all_gather(const call *c) {
 static ncclResult_t reduce_scatter(const call *c) {
     const comm_request *q = c->q;
     ncclDataType_t type = types[q->dtype].type;
-    ncclRedOp_t op = reductions[q->reduce].op;
+    ncclRedOp_t op = op_of(q);
     if (!q->srcs) return nccl.ReduceScatter(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
-    for (int64_t k = 0; k < q->nparts && worst == ncclSuccess; k++)
+    for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
         worst = nccl.ReduceScatter(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm,
                                    c->stream);
-    for (int k = 0; !q->nparts && k < c->ring->view.nranks && worst == ncclSuccess; k++)
+    for (int k = 0; !q->nparts && k < c->ring->view.nranks && is_well(worst); k++)
         worst = nccl.Reduce(q->srcs[k], q->dst, (size_t)comm_source_count(q, k), type, op, k, c->ring->comm, c->stream);
     return worst;
 }
@@ -123,9 +135,9 @@ static ncclResult_t receive(const call *c, void *to, size_t nbytes, int peer) {
 
 static ncclResult_t all_to_all(const call *c) {
     ncclResult_t worst = ncclSuccess;
-    for (int k = 0; k < c->ring->view.nranks && worst == ncclSuccess; k++) {
+    for (int k = 0; k < c->ring->view.nranks && is_well(worst); k++) {
         worst = send(c, source(c, k), source_nbytes(c, k), k);
-        if (worst == ncclSuccess) worst = receive(c, result(c, k), result_nbytes(c, k), k);
+        if (is_well(worst)) worst = receive(c, result(c, k), result_nbytes(c, k), k);
     }
     return worst;
 }
@@ -134,9 +146,9 @@ static ncclResult_t scatter(const call *c) {
     const comm_request *q = c->q;
     bool is_root = c->ring->view.index == q->root;
     ncclResult_t worst = ncclSuccess;
-    for (int k = 0; k < c->ring->view.nranks && is_root && worst == ncclSuccess; k++)
+    for (int k = 0; k < c->ring->view.nranks && is_root && is_well(worst); k++)
         worst = send(c, source(c, k), (size_t)q->count * c->size, k);
-    return worst == ncclSuccess ? receive(c, q->dst, (size_t)q->count * c->size, q->root) : worst;
+    return is_well(worst) ? receive(c, q->dst, (size_t)q->count * c->size, q->root) : worst;
 }
 
 static ncclResult_t barrier(const call *c) {
@@ -152,7 +164,7 @@ static ncclResult_t one_recv(const call *c) {
 
 static ncclResult_t group(const call *c) {
     ncclResult_t worst = ncclSuccess;
-    for (int64_t i = 0; i < c->q->ngroup && worst == ncclSuccess; i++) {
+    for (int64_t i = 0; i < c->q->ngroup && is_well(worst); i++) {
         const comm_request *q = &c->q->group[i];
         call one = {c->ring, q, weft_dtype_nbytes(q->dtype), c->stream};
         worst = q->kind == COMM_SEND ? one_send(&one) : one_recv(&one);
@@ -184,11 +196,22 @@ static weft_status launch(const nccl_ring *r, const comm_request *q, cudaStream_
     return nccl_settle(r->comm, ended, r->world, launch_seconds, comm_kind_name(q->kind));
 }
 
-/* With the ring's lock. ncclCommAbort waits for its own kernels, which it tells to end. */
+static void *abort_comm(void *arg) {
+    nccl_ring *r = arg;
+    nccl.CommAbort(r->aborted);
+    r->is_gone = true;
+    return NULL;
+}
+
+/* With the ring's lock. ncclCommAbort tells kernels to end, and then waits: for them, which may be behind those of
+ * other rings, and for the end of all graphs that have some, of which the caller may hold one. */
 static void end_ring(nccl_ring *r) {
-    if (r->comm && !r->has_ended) nccl.CommAbort(r->comm);
+    if (r->comm && !r->has_ended) {
+        r->aborted = r->comm;
+        r->has_aborter = pthread_create(&r->aborter, NULL, abort_comm, r) == 0;
+    }
     r->has_ended = true;
-    r->comm = NULL;
+    if (r->has_aborter) r->comm = NULL;
 }
 
 static weft_status enqueue(comm_ring *view, const comm_request *request, void *device_stream) {

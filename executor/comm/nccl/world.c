@@ -1,4 +1,6 @@
 /* world.c: worlds whose rings are NCCL's. */
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "executor/comm/nccl/engine.h"
 #include "executor/comm/request.h"
@@ -8,12 +10,12 @@ static nccl_world *find_world(const comm_world *world) {
 }
 
 static weft_status create(const weft_allocator *allocator, const comm_host *host, comm_world **out_world) {
-    size_t nbytes = (size_t)host->nlocal * sizeof(ncclComm_t);
+    size_t nbytes = 2 * (size_t)host->nlocal * sizeof(ncclComm_t);
     nccl_world *w = base_alloc(allocator, sizeof *w);
     ncclComm_t *all = base_alloc(allocator, nbytes);
     weft_status status = w && all ? NULL : base_out_of_memory();
     if (!status) {
-        *w = (nccl_world){.all = all};
+        *w = (nccl_world){.all = all, .none = all + host->nlocal};
         memset(all, 0, nbytes);
         status = comm_over_create(allocator, host, &w->over, out_world);
     }
@@ -23,27 +25,52 @@ static weft_status create(const weft_allocator *allocator, const comm_host *host
     return status;
 }
 
+static void end_comm(const comm_world *world, ncclComm_t comm) {
+    if (comm) (comm_world_aborted(world) ? nccl.CommAbort : nccl.CommDestroy)(comm);
+}
+
+/* Whether an abort that goes on has come to its end. A GPU that has failed may never let graphs go. */
+static bool has_aborted(nccl_ring *r) {
+    int64_t end = wait_clock_ns() + 10000000000;
+    while (!r->is_gone && wait_clock_ns() < end) usleep(1000);
+    bool is_gone = r->is_gone;
+    if (is_gone)
+        pthread_join(r->aborter, NULL);
+    else
+        pthread_detach(r->aborter);
+    return is_gone;
+}
+
+/* When graphs have gone: NCCL waits for them. */
 static void free_ring(const comm_world *world, nccl_ring *r) {
     cuda.SetDevice(nccl_gpu_of(r->rank));
-    if (r->comm) (comm_world_aborted(world) ? nccl.CommAbort : nccl.CommDestroy)(r->comm);
+    if (r->has_aborter && !has_aborted(r)) return; /* its thread has it */
+    end_comm(world, r->comm);
+    if (r->made) nccl.CommAbort(r->made); /* no member has got it */
     if (r->barrier) cuda.Free(r->barrier);
     pthread_mutex_destroy(&r->lock);
     base_free(world->allocator, (void *)(uintptr_t)r->ranks, (size_t)r->view.nranks * sizeof *r->ranks);
     base_free(world->allocator, r, sizeof *r);
 }
 
+static void end_all(const nccl_world *w, const comm_world *world) {
+    for (int i = 0; i < world->nlocal; i++) {
+        cuda.SetDevice(nccl_gpu_of(world->first_rank + i));
+        end_comm(world, w->all[i]);
+    }
+}
+
 static void destroy(comm_world *world) {
     nccl_world *w = find_world(world);
     const weft_allocator *allocator = world->allocator;
-    size_t nbytes = (size_t)world->nlocal * sizeof *w->all;
+    size_t nbytes = 2 * (size_t)world->nlocal * sizeof *w->all;
+    bool is_aborted = comm_world_aborted(world);
+    if (is_aborted) end_all(w, world); /* first: then no split goes on */
     for (nccl_ring *r = w->rings, *next; r; r = next) {
         next = r->next;
         free_ring(world, r);
     }
-    for (int i = 0; i < world->nlocal; i++) {
-        cuda.SetDevice(nccl_gpu_of(world->first_rank + i));
-        if (w->all[i]) (comm_world_aborted(world) ? nccl.CommAbort : nccl.CommDestroy)(w->all[i]);
-    }
+    if (!is_aborted) end_all(w, world);
     comm_over_destroy(&w->over);
     base_free(allocator, w->all, nbytes);
     base_free(allocator, w, sizeof *w);
@@ -95,5 +122,8 @@ weft_status nccl_host(int ngpus, comm_host *host) {
                                   "%d ranks on %d GPU%s: NCCL needs one for each (--rings loopback runs all on one)",
                                   host->nlocal, ngpus, ngpus == 1 ? "" : "s");
     nccl_use_gpus(ngpus);
+    /* Kernels of two rings that wait for other ranks might fill a GPU in different orders. NCCL then starts them in the
+     * order in which they were launched, which is the same on all ranks. */
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     return comm_over_host(&engine, host);
 }

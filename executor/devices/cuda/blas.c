@@ -83,9 +83,11 @@ static weft_status describe(cublasLtMatrixLayoutOpaque_t *layout, const blas_mat
     return NULL;
 }
 
-/* What all matrices of an operand are aligned to. */
-static uint32_t alignment_of(const blas_matrix *m, size_t nbytes) {
-    uint64_t bits = (uint64_t)(uintptr_t)m->address | (uint64_t)m->stride * nbytes | 256;
+/* What all matrices of an operand are aligned to, as far as that goes of copies in a workspace (half.h), which have no
+ * address yet. */
+static uint32_t alignment_of(const blas_matrix *m, size_t nbytes, int64_t nbatch) {
+    uint64_t stride = nbatch > 1 ? (uint64_t)m->stride * nbytes : 0;
+    uint64_t bits = (uint64_t)(uintptr_t)m->address | stride | 64;
     return (uint32_t)(bits & (~bits + 1));
 }
 
@@ -110,7 +112,7 @@ static weft_status choose(cublasLtHandle_t handle, blas_product *p) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         BLAS_TRY(MatmulPreferenceSetAttribute, &preference, rows[i].attr, rows[i].value, rows[i].nbytes);
     BLAS_TRY(MatmulAlgoGetHeuristic, handle, &p->desc, &p->a, &p->b, &p->c, &p->c, &preference, 1, &result, &n);
-    if (!n) return cuda_refuse("no algorithm of cuBLASLt");
+    if (!n || result.state != CUBLAS_STATUS_SUCCESS) return cuda_refuse("no algorithm of cuBLASLt");
     p->algorithm = result.algo;
     p->workspace_nbytes = result.workspaceSize;
     return NULL;
@@ -135,9 +137,9 @@ weft_status blas_prepare(blas_product *p, const blas_matrix *a, const blas_matri
     p->nbatch = nbatch;
     p->rows = c->rows;
     p->columns = c->columns;
-    p->alignment[0] = alignment_of(b, weft_dtype_nbytes(dtype));
-    p->alignment[1] = alignment_of(a, weft_dtype_nbytes(dtype));
-    p->alignment[2] = alignment_of(c, weft_dtype_nbytes(dtype));
+    p->alignment[0] = alignment_of(b, weft_dtype_nbytes(dtype), nbatch);
+    p->alignment[1] = alignment_of(a, weft_dtype_nbytes(dtype), nbatch);
+    p->alignment[2] = alignment_of(c, weft_dtype_nbytes(dtype), nbatch);
     return choose(handle, p);
 }
 

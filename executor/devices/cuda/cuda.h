@@ -22,7 +22,8 @@ typedef struct cuda_device {
     int ngpus;
     bool is_shared;             /* all ranks are on the first GPU, and engine loopback joins their streams */
     double rings_gb_per_second; /* of that engine; 0: as fast as it goes */
-    cudaStream_t *copies;       /* by GPU: of what is copied between steps */
+    pthread_mutex_t lock;       /* of what follows */
+    cudaStream_t *copies;       /* by GPU: of what is copied between steps; NULL: nobody has used the GPU yet */
     cudaLibrary_t library;
     cudaKernel_t kernels[CUDA_KERNELS];
 } cuda_device;
@@ -129,7 +130,8 @@ static inline bool cuda_is_aborted(const cuda_run *run) {
     return comm_world_aborted(run->head.executor->world);
 }
 
-/* memory.c */
+/* memory.c. Makes a rank's GPU the thread's, and ready for kernels. */
+WEFT_MUST_USE weft_status cuda_use(cuda_device *d, int rank);
 WEFT_MUST_USE weft_status cuda_alloc(device *d, int rank, device_space space, size_t nbytes, device_memory *out);
 void cuda_free(device *d, device_memory *m);
 WEFT_MUST_USE weft_status cuda_copy_in(device *d, int rank, void *to, const void *from, size_t nbytes);

@@ -18,6 +18,7 @@ static void close_device(device *head) {
             cuda.StreamDestroy(d->copies[i]);
         }
     if (d->library) cuda.LibraryUnload(d->library);
+    pthread_mutex_destroy(&d->lock);
     base_free(head->allocator, d->copies, (size_t)d->ngpus * sizeof *d->copies);
     base_free(head->allocator, d, sizeof *d);
 }
@@ -38,17 +39,6 @@ static weft_status load_kernels(cuda_device *d) {
     return NULL;
 }
 
-static weft_status make_copy_streams(cuda_device *d) {
-    d->copies = base_alloc(d->head.allocator, (size_t)d->ngpus * sizeof *d->copies);
-    if (!d->copies) return base_out_of_memory();
-    memset(d->copies, 0, (size_t)d->ngpus * sizeof *d->copies);
-    for (int i = 0; i < d->ngpus; i++) {
-        CUDA_TRY(SetDevice, i);
-        CUDA_TRY(StreamCreateWithPriority, &d->copies[i], cudaStreamNonBlocking, 0);
-    }
-    return NULL;
-}
-
 static weft_status open_device(const weft_allocator *allocator, int nranks, device **out_device) {
     char why[700];
     int ngpus = 0;
@@ -57,9 +47,14 @@ static weft_status open_device(const weft_allocator *allocator, int nranks, devi
     if (!d) return base_out_of_memory();
     memset(d, 0, sizeof *d);
     d->head = (device){&device_cuda, allocator, nranks};
-    d->ngpus = ngpus < nranks ? ngpus : nranks; /* a stream on a GPU that nobody uses would take memory there */
-    weft_status status = make_copy_streams(d);
-    if (!status) status = load_kernels(d);
+    d->ngpus = ngpus < nranks ? ngpus : nranks;
+    pthread_mutex_init(&d->lock, NULL);
+    d->copies = base_alloc(allocator, (size_t)d->ngpus * sizeof *d->copies);
+    weft_status status = d->copies ? NULL : base_out_of_memory();
+    if (!status) {
+        memset(d->copies, 0, (size_t)d->ngpus * sizeof *d->copies);
+        status = load_kernels(d);
+    }
     if (status) {
         close_device(&d->head);
         return status;

@@ -61,14 +61,24 @@ weft_status cuda_graph_join(cuda_rank *r) {
 
 /* --- capturing ---------------------------------------------------------------------------------------------------- */
 
-static weft_status issue_captured(cuda_rank *r, const cuda_segment *s, cuda_node_map *map) {
-    TRY(cuda_graph_fork(r));
-    TRY(cuda_node_map_add(map, (size_t)CUDA_NO_OWNER));
+static weft_status issue_all(cuda_rank *r, const cuda_segment *s, cuda_node_map *map) {
+    TRY(cuda_node_map_add(map, (size_t)CUDA_NO_OWNER, false));
     for (size_t i = s->first; i < s->end && !cuda_is_aborted(r->run); i++) {
         cuda_issue(r, i);
-        TRY(cuda_node_map_add(map, i));
+        TRY(cuda_node_map_add(map, i, command_at(r, i)->is_enqueued));
     }
-    return cuda_graph_join(r);
+    return NULL;
+}
+
+static weft_status first_of(weft_status a, weft_status b) {
+    weft_status_free(a ? b : NULL);
+    return a ? a : b;
+}
+
+static weft_status issue_captured(cuda_rank *r, const cuda_segment *s, cuda_node_map *map) {
+    TRY(cuda_graph_fork(r));
+    weft_status status = issue_all(r, s, map);
+    return first_of(status, cuda_graph_join(r));
 }
 
 /* The capture is ended in any case: the streams would be good for nothing else. */
@@ -79,10 +89,7 @@ static weft_status capture_into(cuda_rank *r, const cuda_segment *s, cuda_node_m
     r->is_capturing = true;
     weft_status status = issue_captured(r, s, map);
     r->is_capturing = false;
-    weft_status ended = cuda_check(cuda.StreamEndCapture(stream, &same), "cudaStreamEndCapture");
-    weft_status_free(status ? ended : NULL);
-    if (!status) status = ended;
-    return status;
+    return first_of(status, cuda_check(cuda.StreamEndCapture(stream, &same), "cudaStreamEndCapture"));
 }
 
 static weft_status capture(cuda_rank *r, cuda_segment *s) {

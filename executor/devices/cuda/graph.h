@@ -43,8 +43,9 @@ typedef struct cuda_node_map {
 
 void cuda_node_map_free(cuda_node_map *m);
 /* Nodes that are new since the last call are those of instruction `owner`: a rank's first_owner and the number in its
- * plan. */
-WEFT_MUST_USE weft_status cuda_node_map_add(cuda_node_map *m, size_t owner);
+ * plan. Of one on a ring they are those that touch the program's memory: NCCL adds functions of the host and events,
+ * for itself, which it orders with nothing of the caller's. */
+WEFT_MUST_USE weft_status cuda_node_map_add(cuda_node_map *m, size_t owner, bool is_on_ring);
 enum { CUDA_NO_OWNER = -1 };
 /* A status names two instructions that the plan orders and the graph does not. */
 WEFT_MUST_USE weft_status cuda_graph_check(const cuda_rank *r, const cuda_segment *s, const cuda_node_map *m);

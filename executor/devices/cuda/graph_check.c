@@ -37,7 +37,14 @@ static weft_status make_room(cuda_node_map *m, size_t n) {
     return NULL;
 }
 
-weft_status cuda_node_map_add(cuda_node_map *m, size_t owner) {
+static weft_status touches_memory(cudaGraphNode_t node, bool *out) {
+    enum cudaGraphNodeType type;
+    CUDA_TRY(GraphNodeGetType, node, &type);
+    *out = type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset;
+    return NULL;
+}
+
+weft_status cuda_node_map_add(cuda_node_map *m, size_t owner, bool is_on_ring) {
     size_t n = 0;
     CUDA_TRY(GraphGetNodes, m->graph, NULL, &n);
     if (n == m->n) return NULL;
@@ -45,9 +52,11 @@ weft_status cuda_node_map_add(cuda_node_map *m, size_t owner) {
     CUDA_TRY(GraphGetNodes, m->graph, m->nodes, &n);
     for (size_t i = 0; i < n; i++) {
         size_t at = slot_of(m, m->nodes[i]);
+        bool counts = true;
         if (m->places[at].node) continue;
+        if (is_on_ring) TRY(touches_memory(m->nodes[i], &counts));
         m->places[at].node = m->nodes[i];
-        m->places[at].owner = owner;
+        m->places[at].owner = counts ? owner : (size_t)CUDA_NO_OWNER;
         m->places[at].id = m->n++;
     }
     return NULL;
@@ -65,6 +74,17 @@ typedef struct order {
     uint64_t *before;
 } order;
 
+/* Behind some edges a node begins when the other has begun: NCCL lets kernels take turns so. They order nothing. */
+static size_t keep_ordering(cudaGraphNode_t *from, cudaGraphNode_t *to, const cudaGraphEdgeData *data, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (data[i].from_port != cudaGraphKernelNodePortDefault) continue;
+        from[kept] = from[i];
+        to[kept++] = to[i];
+    }
+    return kept;
+}
+
 static weft_status read_edges(arena *a, const cuda_node_map *m, cudaGraphNode_t **out_from, cudaGraphNode_t **out_to,
                               size_t *out_n) {
     size_t n = 0;
@@ -74,7 +94,7 @@ static weft_status read_edges(arena *a, const cuda_node_map *m, cudaGraphNode_t 
     cudaGraphEdgeData *data = ARENA_ARRAY(a, cudaGraphEdgeData, n + 1);
     if (!*out_from || !*out_to || !data) return base_out_of_memory();
     if (n) CUDA_TRY(GraphGetEdges, m->graph, *out_from, *out_to, data, &n);
-    *out_n = n;
+    *out_n = keep_ordering(*out_from, *out_to, data, n);
     return NULL;
 }
 

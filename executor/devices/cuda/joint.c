@@ -45,7 +45,7 @@ static weft_status let_others(const cuda_command *c, int64_t start_ns) {
     cuda_joint *j = r->run->joint;
     bool has_turn = r->is_capturing;
     if (has_turn) {
-        TRY(cuda_node_map_add(&j->map, r->first_owner + c->index));
+        TRY(cuda_node_map_add(&j->map, r->first_owner + c->index, false));
         pthread_mutex_unlock(&j->turn);
     }
     cuda_pause_since(start_ns);
@@ -99,7 +99,7 @@ static weft_status fork_all(cuda_run *run) {
         for (int k = r == leader_of(run); k < r->state->plan->nstreams; k++)
             CUDA_TRY(StreamWaitEvent, r->lanes[k].stream, j->forked, 0);
     j->is_forked = true;
-    return cuda_node_map_add(&j->map, (size_t)CUDA_NO_OWNER);
+    return cuda_node_map_add(&j->map, (size_t)CUDA_NO_OWNER, false);
 }
 
 static weft_status begin_capture(cuda_run *run) {
@@ -118,7 +118,7 @@ static void issue_captured(cuda_rank *r) {
     for (size_t i = 0; i < r->state->plan->ninstrs && !cuda_is_aborted(r->run); i++) {
         pthread_mutex_lock(&j->turn);
         cuda_issue(r, i);
-        fail(r, cuda_node_map_add(&j->map, r->first_owner + i));
+        fail(r, cuda_node_map_add(&j->map, r->first_owner + i, false));
         pthread_mutex_unlock(&j->turn);
     }
     if (!j->is_forked) return;

@@ -156,7 +156,7 @@ static weft_status make_lanes(cuda_run *run, rank_state *state, cuda_rank **out)
     if (!lanes) return base_out_of_memory();
     cuda_rank *r = &run->ranks[run->nranks++];
     *r = (cuda_rank){.run = run, .state = state, .lanes = lanes};
-    CUDA_TRY(SetDevice, cuda_gpu_of(cuda_device_of(run->head.device), state->rank));
+    TRY(cuda_use(cuda_device_of(run->head.device), state->rank));
     for (int i = 0; i < state->plan->nstreams; i++) TRY(make_lane(run, r, &lanes[i], i));
     CUDA_TRY(MallocHost, (void **)&r->guard_bytes, 2);
     CUDA_TRY(EventCreateWithFlags, &r->guards_read, cudaEventDisableTiming);
