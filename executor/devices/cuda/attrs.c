@@ -47,6 +47,29 @@ weft_status cuda_require_fp32(const kernel_prepare *p) {
     return require_all(p, WEFT_FP32);
 }
 
+weft_status cuda_take_real(const tensor *t, int *out_type) {
+    element_type type = ELEMENT_FP32;
+    bool is_there = t && t->dtype != WEFT_DTYPE_NONE;
+    if (is_there && t->height >= 0) return cuda_refuse("rows (SelectedRows)");
+    if (is_there && !(dtype_is_float(t->dtype) && element_type_of(t->dtype, &type)))
+        return cuda_refuse("%s", weft_dtype_name(t->dtype));
+    *out_type = (int)type;
+    return NULL;
+}
+
+static weft_status require_side(const tensor *t, const uint32_t *first, size_t nslots, unsigned own, weft_dtype real) {
+    for (size_t s = 0; s < nslots; s++)
+        TRY(require(t + first[s], first[s + 1] - first[s], own >> s & 1 ? real : WEFT_FP32));
+    return NULL;
+}
+
+weft_status cuda_require_own_real(const kernel_prepare *p, unsigned in, unsigned out, int *out_type) {
+    const tensor *x = type_in(p, 0);
+    TRY(cuda_take_real(x, out_type));
+    TRY(require_side(p->in, p->in_first, p->schema->ninputs, in, x->dtype));
+    return require_side(p->out, p->out_first, p->schema->noutputs, out, x->dtype);
+}
+
 weft_status cuda_require_real(const kernel_prepare *p, int *out_type) {
     weft_dtype real = WEFT_FP32;
     element_type type = ELEMENT_FP32;

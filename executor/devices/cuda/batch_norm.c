@@ -13,18 +13,20 @@ typedef struct state {
 } state;
 
 /* Two sums a chunk, four numbers a channel. */
-static weft_status prepare_common(kernel_prepare *p) {
+static weft_status prepare_common(kernel_prepare *p, unsigned own_in) {
     state *s = KERNEL_STATE(p, state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0);
     batch_args *r = &s->rule;
-    TRY(cuda_require_fp32(p));
+    int type;
+    TRY(cuda_require_own_real(p, own_in, 1, &type));
     if (x->ndim < 2 || !x->numel) return cuda_refuse("no elements");
     bool last = x->ndim == 2 || strcmp(attr_string(p->op, "data_layout", "NCHW"), "NHWC") == 0;
     *r = (batch_args){.channels = x->dims[last ? x->ndim - 1 : 1], .batch = last ? 1 : x->dims[0], .plane = 1};
     for (int i = last ? 0 : 2; i < (last ? x->ndim - 1 : x->ndim); i++) *(last ? &r->batch : &r->plane) *= x->dims[i];
     int64_t count = r->batch * r->plane;
     r->chunk = count / MOST_CHUNKS < CHUNK ? CHUNK : (count + MOST_CHUNKS - 1) / MOST_CHUNKS;
+    r->type = type;
     r->nchunks = (count + r->chunk - 1) / r->chunk;
     r->nrows = r->channels * r->nchunks;
     r->nitems = x->numel;
@@ -60,7 +62,7 @@ enum { IN_X, IN_SCALE, IN_BIAS, IN_MEAN, IN_VARIANCE, IN_MOMENTUM };
 enum { OUT_Y, OUT_MEAN, OUT_VARIANCE, OUT_SAVED_MEAN, OUT_SAVED_VARIANCE };
 
 static weft_status prepare(kernel_prepare *p) {
-    TRY(prepare_common(p));
+    TRY(prepare_common(p, 1));
     batch_args *r = &((state *)p->state)->rule;
     bool testing = attr_bool(p->op, "is_test", false) && !attr_bool(p->op, "trainable_statistics", false);
     if (testing) r->use_running = 1;
@@ -104,7 +106,7 @@ enum {
 enum { GRAD_OUT_DX, GRAD_OUT_DSCALE, GRAD_OUT_DBIAS };
 
 static weft_status prepare_grad(kernel_prepare *p) {
-    TRY(prepare_common(p));
+    TRY(prepare_common(p, 1 | 1u << GRAD_IN_DY));
     state *s = p->state;
     bool running = s->rule.use_running || attr_bool(p->op, "is_test", false);
     bool has_own = type_in(p, GRAD_IN_OWN_MEAN) && type_in(p, GRAD_IN_OWN_VARIANCE);

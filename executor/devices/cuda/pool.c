@@ -38,11 +38,13 @@ static weft_status prepare_pool(kernel_prepare *p, const tensor *y) {
     const char *format = attr_string(p->op, "data_format", "NCHW");
     const tensor *x = type_in(p, 0);
     images in, out;
-    TRY(cuda_require_fp32(p));
-    if (x->dtype != WEFT_FP32 || !x->numel) return cuda_refuse("no fp32");
+    int type;
+    TRY(cuda_require_real(p, &type));
+    if (!dtype_is_float(x->dtype) || !x->numel) return cuda_refuse("no reals");
     TRY(images_prepare(p, x, format, &in));
     TRY(images_prepare(p, y, format, &out));
-    *a = (pool_args){.channels = in.channels,
+    *a = (pool_args){.type = type,
+                     .channels = in.channels,
                      .extent = {in.height, in.width},
                      .count = {out.height, out.width},
                      .is_max = strcmp(attr_string(p->op, "pooling_type", "max"), "max") == 0,

@@ -8,12 +8,13 @@
 
 typedef struct softmax_state {
     int64_t nrows, width, ignore;
+    int type; /* element_type */
 } softmax_state;
 
 static weft_status prepare_rows(kernel_prepare *p, const tensor *x) {
     softmax_state *s = KERNEL_STATE(p, softmax_state);
     if (!s) return base_out_of_memory();
-    TRY(cuda_require_fp32(p));
+    TRY(cuda_require_real(p, &s->type));
     int64_t axis = attr_int(p->op, "axis", -1);
     if (x->ndim < 1 || !x->numel || (axis != -1 && axis != x->ndim - 1))
         return cuda_refuse("another axis than the last");
@@ -29,8 +30,11 @@ static weft_status prepare_softmax(kernel_prepare *p) {
 
 static weft_status launch_softmax(const cuda_launch *l) {
     const softmax_state *s = l->call->state;
-    softmax_args a = {
-        .nrows = s->nrows, .width = s->width, .out = arg_out(l->call, 0)->data, .x = arg_in(l->call, 0)->data};
+    softmax_args a = {.nrows = s->nrows,
+                      .width = s->width,
+                      .type = s->type,
+                      .out = arg_out(l->call, 0)->data,
+                      .x = arg_in(l->call, 0)->data};
     return cuda_start(l, CUDA_KERNEL_softmax_rows, s->nrows, &a);
 }
 
@@ -38,6 +42,7 @@ static weft_status launch_softmax_grad(const cuda_launch *l) {
     const softmax_state *s = l->call->state;
     softmax_args a = {.nrows = s->nrows,
                       .width = s->width,
+                      .type = s->type,
                       .out = arg_out(l->call, 0)->data,
                       .x = arg_in(l->call, 0)->data,
                       .dy = arg_in(l->call, 1)->data};
@@ -68,6 +73,7 @@ static softmax_args loss_args(const softmax_state *s, const tensor *label) {
     return (softmax_args){.nrows = s->nrows,
                           .nitems = s->nrows * s->width,
                           .width = s->width,
+                          .type = s->type,
                           .labels = label->data,
                           .wide_labels = label->dtype == WEFT_INT64,
                           .ignore = s->ignore};
@@ -97,38 +103,66 @@ const cuda_op cuda_cross_entropy_grad = {.prepare = prepare_cross_entropy_grad, 
 /* --- layer normalisation ------------------------------------------------------------------------------------------ */
 
 typedef struct norm_state {
-    int64_t nrows, width;
-    float epsilon;
+    norm_args rule; /* without addresses */
 } norm_state;
 
-static weft_status prepare_norm(kernel_prepare *p) {
+/* One type of all of them that are there. */
+static weft_status take_types(const tensor *const *of, size_t n, int *out_type) {
+    int type;
+    *out_type = -1;
+    for (size_t i = 0; i < n; i++) {
+        if (!of[i] || of[i]->dtype == WEFT_DTYPE_NONE) continue;
+        TRY(cuda_take_real(of[i], &type));
+        if (*out_type >= 0 && *out_type != type) return cuda_refuse("two types");
+        *out_type = type;
+    }
+    if (*out_type < 0) *out_type = ELEMENT_FP32;
+    return NULL;
+}
+
+static weft_status prepare_norm_of(kernel_prepare *p, const tensor *const own[3], const tensor *const params[4],
+                                   const tensor *const moments[2]) {
     norm_state *s = KERNEL_STATE(p, norm_state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0);
     int64_t axis = attr_int(p->op, "begin_norm_axis", 1);
-    TRY(cuda_require_fp32(p));
-    *s = (norm_state){1, 1, (float)attr_float(p->op, "epsilon", 1e-5)};
-    for (int i = 0; i < x->ndim; i++) *(i < axis ? &s->nrows : &s->width) *= x->dims[i];
+    norm_args *a = &s->rule;
+    *a = (norm_args){.nrows = 1, .width = 1, .epsilon = (float)attr_float(p->op, "epsilon", 1e-5)};
+    TRY(take_types(own, 3, &a->type));
+    TRY(take_types(params, 4, &a->param_type));
+    TRY(take_types(moments, 2, &a->moment_type));
+    for (int i = 0; i < x->ndim; i++) *(i < axis ? &a->nrows : &a->width) *= x->dims[i];
+    a->nitems = a->width;
     return x->numel ? NULL : cuda_refuse("no elements");
+}
+
+static weft_status prepare_norm(kernel_prepare *p) {
+    return prepare_norm_of(p, (const tensor *[3]){type_in(p, 0), type_out(p, 0)},
+                           (const tensor *[4]){type_in(p, 1), type_in(p, 2)},
+                           (const tensor *[2]){type_out(p, 1), type_out(p, 2)});
+}
+
+static weft_status prepare_norm_grad(kernel_prepare *p) {
+    return prepare_norm_of(p, (const tensor *[3]){type_in(p, 0), type_in(p, 5), type_out(p, 0)},
+                           (const tensor *[4]){type_in(p, 1), type_in(p, 2), type_out(p, 1), type_out(p, 2)},
+                           (const tensor *[2]){type_in(p, 3), type_in(p, 4)});
 }
 
 static weft_status launch_norm(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    const norm_state *s = c->state;
-    norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
+    norm_args a = ((const norm_state *)c->state)->rule;
     a.x = arg_in(c, 0)->data;
     a.scale = data_or_null(arg_in(c, 1));
     a.bias = data_or_null(arg_in(c, 2));
     a.out = arg_out(c, 0)->data;
     a.mean = data_or_null(arg_out(c, 1));
     a.variance = data_or_null(arg_out(c, 2));
-    return cuda_start(l, CUDA_KERNEL_layer_norm_rows, s->nrows, &a);
+    return cuda_start(l, CUDA_KERNEL_layer_norm_rows, a.nrows, &a);
 }
 
 static weft_status launch_norm_grad(const cuda_launch *l) {
     const kernel_call *c = l->call;
-    const norm_state *s = c->state;
-    norm_args a = {.nrows = s->nrows, .nitems = s->width, .width = s->width, .epsilon = s->epsilon};
+    norm_args a = ((const norm_state *)c->state)->rule;
     a.x = arg_in(c, 0)->data;
     a.scale = data_or_null(arg_in(c, 1));
     a.mean = arg_in(c, 3)->data;
@@ -137,9 +171,9 @@ static weft_status launch_norm_grad(const cuda_launch *l) {
     a.out = data_or_null(arg_out(c, 0));
     a.dscale = data_or_null(arg_out(c, 1));
     a.dbias = data_or_null(arg_out(c, 2));
-    if (a.dscale || a.dbias) TRY(cuda_start_items(l, CUDA_KERNEL_layer_norm_grad_columns, s->width, &a));
-    return a.out ? cuda_start(l, CUDA_KERNEL_layer_norm_grad_rows, s->nrows, &a) : NULL;
+    if (a.dscale || a.dbias) TRY(cuda_start_items(l, CUDA_KERNEL_layer_norm_grad_columns, a.width, &a));
+    return a.out ? cuda_start(l, CUDA_KERNEL_layer_norm_grad_rows, a.nrows, &a) : NULL;
 }
 
 const cuda_op cuda_layer_norm = {.prepare = prepare_norm, .launch = launch_norm};
-const cuda_op cuda_layer_norm_grad = {.prepare = prepare_norm, .launch = launch_norm_grad};
+const cuda_op cuda_layer_norm_grad = {.prepare = prepare_norm_grad, .launch = launch_norm_grad};

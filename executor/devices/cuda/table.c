@@ -9,6 +9,7 @@
 typedef struct table_state {
     int64_t nrows, width, nids, padding;
     bool is_wide;
+    int type; /* element_type */
 } table_state;
 
 static weft_status prepare(kernel_prepare *p) {
@@ -16,10 +17,12 @@ static weft_status prepare(kernel_prepare *p) {
     if (!s) return base_out_of_memory();
     const tensor *w = type_in(p, 0), *ids = type_in(p, 1);
     int64_t padding = attr_int(p->op, "padding_idx", -1);
-    TRY(cuda_require_fp32(p));
-    if (w->dtype != WEFT_FP32 || (ids->dtype != WEFT_INT64 && ids->dtype != WEFT_INT32) || ids->numel > INT_MAX)
+    int type;
+    TRY(cuda_require_real(p, &type));
+    if (!dtype_is_float(w->dtype) || (ids->dtype != WEFT_INT64 && ids->dtype != WEFT_INT32) || ids->numel > INT_MAX)
         return cuda_refuse("a table of %s", weft_dtype_name(w->dtype));
-    *s = (table_state){w->dims[0], w->dims[1], ids->numel, padding < 0 ? LLONG_MIN : padding, ids->dtype == WEFT_INT64};
+    *s = (table_state){w->dims[0], w->dims[1], ids->numel, padding < 0 ? LLONG_MIN : padding, ids->dtype == WEFT_INT64,
+                       type};
     return NULL;
 }
 
@@ -37,6 +40,7 @@ static table_args args_of(const kernel_call *c) {
                         .width = s->width,
                         .nids = s->nids,
                         .nrows = s->nrows,
+                        .type = s->type,
                         .ids = arg_in(c, 1)->data,
                         .wide_ids = s->is_wide,
                         .padding = s->padding,

@@ -125,19 +125,19 @@ typedef struct scaling_args {
 /* rows.cu: a block for each row of `width` elements. */
 typedef struct softmax_args {
     cuda_index nrows, nitems, width;
-    float *out; /* the softmax, or a gradient */
-    const float *x, *dy;
-    const void *labels;
+    void *out; /* the softmax, or a gradient */
+    const void *x, *dy, *labels;
     int wide_labels; /* int64 */
+    int type;        /* element_type of what is real */
     cuda_index ignore;
-    float *loss;
+    void *loss;
 } softmax_args;
 typedef struct norm_args {
     cuda_index nrows, nitems, width; /* nitems: of the sums over rows: width */
-    float *out;                      /* y, or dx */
-    const float *x, *dy, *scale, *bias;
-    float *mean, *variance;
-    float *dscale, *dbias;
+    void *out;                       /* y, or dx */
+    const void *x, *dy, *scale, *bias;
+    void *mean, *variance, *dscale, *dbias;
+    int type, param_type, moment_type; /* element_type: of elements; of scale, bias, gradients; of mean, variance */
     float epsilon;
 } norm_args;
 
@@ -146,8 +146,10 @@ typedef struct batch_args {
     cuda_index nrows, nitems; /* chunks of all channels; channels, or elements */
     cuda_index batch, channels, plane;
     cuda_index chunk, nchunks; /* elements of one, of a channel */
-    float *out;                /* y, or dx */
-    const float *x, *dy, *scale, *bias;
+    void *out;                 /* y, or dx; of `type`, as x and dy are */
+    const void *x, *dy;
+    int type;
+    const float *scale, *bias;
     const float *mean, *variance;            /* running; of the gradient: what was saved */
     float *new_mean, *new_variance;          /* running */
     float *saved_mean, *saved_inverse;       /* of the gradient: dscale, dbias */
@@ -160,8 +162,9 @@ typedef struct batch_args {
 /* pool.cu: windows of images. Steps are in elements, of image, channel, row and column. */
 typedef struct pool_args {
     cuda_index nitems;
-    float *out; /* y, or dx */
-    const float *x, *y, *dy;
+    void *out; /* y, or dx */
+    const void *x, *y, *dy;
+    int type; /* element_type of them */
     cuda_index channels, extent[2], count[2]; /* of x; windows */
     cuda_index in_step[4], out_step[4];
     cuda_index size[2], stride[2], before[2];
@@ -171,9 +174,9 @@ typedef struct pool_args {
 /* table.cu: rows of a table by id. */
 typedef struct table_args {
     cuda_index nitems, width, nids, nrows;
-    float *out; /* rows, or the table's gradient */
-    const float *in;
-    const void *ids;
+    void *out; /* rows, or the table's gradient */
+    const void *in, *ids;
+    int type; /* element_type of rows */
     int wide_ids;
     cuda_index padding;
     int *next; /* of each lookup: the next one of the same id, or -1; negative first: it is not the first of its id */
@@ -184,7 +187,10 @@ typedef struct table_args {
 typedef struct update_args {
     cuda_index nitems;
     float *param_out;
-    const float *param, *grad, *rate;
+    const float *param, *rate;
+    const void *grad;
+    void *rounded; /* what also gets the new parameter, whose master copy param is; NULL: nothing */
+    int grad_type, rounded_type; /* element_type */
     float *moment_out, *second_out;
     const float *moment, *second;
     float mu, decay;

@@ -26,7 +26,7 @@ DEVICE void batch_fold(const batch_args *a, row_shared *s, cuda_index row, int t
 DEVICE void batch_sum(const batch_args *a, row_shared *s, cuda_index row, int thread) {
     float sum = 0;
     for (cuda_index e = chunk_first(a, row) + thread; e < chunk_end(a, row); e += KERNEL_THREADS)
-        sum += a->x[batch_place(a, row / a->nchunks, e)];
+        sum += real_at(a->x, a->type, batch_place(a, row / a->nchunks, e));
     s->each[thread] = sum;
     s->other[thread] = 0;
 }
@@ -36,7 +36,7 @@ DEVICE void batch_keep_mean(const batch_args *a, row_shared *s, cuda_index row, 
 DEVICE void batch_squares(const batch_args *a, row_shared *s, cuda_index row, int thread) {
     float sum = 0, mean = s->sum;
     for (cuda_index e = chunk_first(a, row) + thread; e < chunk_end(a, row); e += KERNEL_THREADS) {
-        float d = a->x[batch_place(a, row / a->nchunks, e)] - mean;
+        float d = real_at(a->x, a->type, batch_place(a, row / a->nchunks, e)) - mean;
         sum += d * d;
     }
     s->each[thread] = sum;
@@ -92,7 +92,7 @@ ITEM_KERNEL(batch_moments_of, batch_args) {
 
 ITEM_KERNEL(batch_normalize, batch_args) {
     cuda_index c = i / a->plane % a->channels;
-    a->out[i] = (a->x[i] - a->centre[c]) * a->factor[c] + a->offset[c];
+    store_real(a->out, a->type, i, (real_at(a->x, a->type, i) - a->centre[c]) * a->factor[c] + a->offset[c]);
 }
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
@@ -102,8 +102,9 @@ DEVICE void batch_dots(const batch_args *a, row_shared *s, cuda_index row, int t
     float sum = 0, dot = 0, mean = a->mean[channel];
     for (cuda_index e = chunk_first(a, row) + thread; e < chunk_end(a, row); e += KERNEL_THREADS) {
         cuda_index at = batch_place(a, channel, e);
-        sum += a->dy[at];
-        dot += (a->x[at] - mean) * a->dy[at];
+        float dy = real_at(a->dy, a->type, at);
+        sum += dy;
+        dot += (real_at(a->x, a->type, at) - mean) * dy;
     }
     s->each[thread] = sum;
     s->other[thread] = dot;
@@ -133,5 +134,6 @@ ITEM_KERNEL(batch_slopes, batch_args) {
 
 ITEM_KERNEL(batch_propagate, batch_args) {
     cuda_index c = i / a->plane % a->channels;
-    a->out[i] = a->factor[c] * a->dy[i] - (a->x[i] - a->mean[c]) * a->slope[c] - a->offset[c];
+    float x = real_at(a->x, a->type, i) - a->mean[c];
+    store_real(a->out, a->type, i, a->factor[c] * real_at(a->dy, a->type, i) - x * a->slope[c] - a->offset[c]);
 }

@@ -95,5 +95,5 @@ ITEM_KERNEL(given_bytes, given_args) {
 
 ITEM_KERNEL(one_hot, table_args) {
     cuda_index id = a->wide_ids ? ((const long long *)a->ids)[i / a->width] : ((const int *)a->ids)[i / a->width];
-    a->out[i] = id < 0 || id >= a->width ? NAN : id == i % a->width;
+    ((float *)a->out)[i] = id < 0 || id >= a->width ? NAN : id == i % a->width;
 }

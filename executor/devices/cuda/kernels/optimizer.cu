@@ -1,15 +1,23 @@
 /* optimizer.cu: updates of parameters. */
 #include "executor/devices/cuda/kernels/kernel.h"
 
+DEVICE float update_grad(const update_args *a, cuda_index i) {
+    return real_at(a->grad, a->grad_type, i);
+}
+DEVICE void update_store(const update_args *a, cuda_index i, float param) {
+    a->param_out[i] = param;
+    if (a->rounded) store_real(a->rounded, a->rounded_type, i, param);
+}
+
 DEVICE void update_sgd_at(const update_args *a, cuda_index i) {
-    a->param_out[i] = a->param[i] - *a->rate * a->grad[i];
+    update_store(a, i, a->param[i] - *a->rate * update_grad(a, i));
 }
 
 DEVICE void update_momentum_at(const update_args *a, cuda_index i) {
-    float g = a->grad[i] + a->decay * a->param[i], v = a->mu * a->moment[i] + g, rate = *a->rate;
+    float g = update_grad(a, i) + a->decay * a->param[i], v = a->mu * a->moment[i] + g, rate = *a->rate;
     float param = a->param[i];
     a->moment_out[i] = v;
-    a->param_out[i] = param - (a->nesterov ? rate * (g + a->mu * v) : rate * v);
+    update_store(a, i, param - (a->nesterov ? rate * (g + a->mu * v) : rate * v));
 }
 
 /* The step's coefficients, and the powers of the next one. */
@@ -26,17 +34,17 @@ DEVICE void adam_begin_at(const update_args *a) {
 
 DEVICE void update_adam_at(const update_args *a, cuda_index i) {
     float b1 = (float)a->beta1, b2 = (float)a->beta2, c1 = (float)(1 - a->beta1), c2 = (float)(1 - a->beta2);
-    float g = a->grad[i], m = b1 * a->moment[i] + c1 * g, v = b2 * a->second[i] + c2 * g * g;
+    float g = update_grad(a, i), m = b1 * a->moment[i] + c1 * g, v = b2 * a->second[i] + c2 * g * g;
     float param = a->param[i];
     if (a->step[3] != 0) {
         a->moment_out[i] = a->moment[i];
         a->second_out[i] = a->second[i];
-        a->param_out[i] = param;
+        update_store(a, i, param);
         return;
     }
     a->moment_out[i] = m;
     a->second_out[i] = v;
-    a->param_out[i] = a->step[2] * param - a->step[0] * (m / (sqrtf(v) + a->step[1]));
+    update_store(a, i, a->step[2] * param - a->step[0] * (m / (sqrtf(v) + a->step[1])));
 }
 
 /* --- one parameter, and many -------------------------------------------------------------------------------------- */

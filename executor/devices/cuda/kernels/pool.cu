@@ -32,28 +32,33 @@ DEVICE pool_span pool_windows_of(const pool_args *a, int d, cuda_index at) {
     return r;
 }
 
+/* Of the image that begins there. */
+DEVICE float pool_x(const pool_args *a, cuda_index from, cuda_index row, cuda_index column) {
+    return real_at(a->x, a->type, from + row * a->in_step[2] + column * a->in_step[3]);
+}
+
 ITEM_KERNEL(pool_windows, pool_args) {
     cuda_index column = i % a->count[1], row = i / a->count[1] % a->count[0], plane = i / a->count[1] / a->count[0];
     cuda_index image = plane / a->channels, channel = plane % a->channels;
-    const float *x = a->x + image * a->in_step[0] + channel * a->in_step[1];
+    cuda_index from = image * a->in_step[0] + channel * a->in_step[1];
     pool_span r = pool_window(a, 0, row), k = pool_window(a, 1, column);
     float result = a->is_max ? -3.402823466e+38f : 0;
     for (cuda_index y = r.first; y < r.end; y++)
         for (cuda_index j = k.first; j < k.end; j++) {
-            float e = x[y * a->in_step[2] + j * a->in_step[3]];
+            float e = pool_x(a, from, y, j);
             result = a->is_max ? (result > e ? result : e) : result + e;
         }
-    a->out[image * a->out_step[0] + channel * a->out_step[1] + row * a->out_step[2] + column * a->out_step[3]] =
-        a->is_max ? result : result / (float)(r.count * k.count);
+    cuda_index to = image * a->out_step[0] + channel * a->out_step[1] + row * a->out_step[2] + column * a->out_step[3];
+    store_real(a->out, a->type, to, a->is_max ? result : result / (float)(r.count * k.count));
 }
 
 /* Whether nothing before (row, column) in its window is as large. */
-DEVICE bool pool_is_first(const pool_args *a, const float *x, float top, pool_span r, pool_span k, cuda_index row,
+DEVICE bool pool_is_first(const pool_args *a, cuda_index from, float top, pool_span r, pool_span k, cuda_index row,
                           cuda_index column) {
     for (cuda_index y = r.first; y <= row; y++)
         for (cuda_index j = k.first; j < k.end; j++) {
             if (y == row && j == column) return true;
-            if (x[y * a->in_step[2] + j * a->in_step[3]] == top) return false;
+            if (pool_x(a, from, y, j) == top) return false;
         }
     return true;
 }
@@ -65,15 +70,16 @@ ITEM_KERNEL(pool_spread, pool_args) {
     cuda_index to = image * a->out_step[0] + channel * a->out_step[1];
     cuda_index at = from + row * a->in_step[2] + column * a->in_step[3];
     pool_span rows = pool_windows_of(a, 0, row), columns = pool_windows_of(a, 1, column);
-    float sum = 0;
+    float sum = 0, x = real_at(a->x, a->type, at);
     for (cuda_index y = rows.first; y < rows.end; y++)
         for (cuda_index j = columns.first; j < columns.end; j++) {
             cuda_index window = to + y * a->out_step[2] + j * a->out_step[3];
             pool_span r = pool_window(a, 0, y), k = pool_window(a, 1, j);
+            float dy = real_at(a->dy, a->type, window);
             if (!a->is_max)
-                sum += a->dy[window] / (float)(r.count * k.count);
-            else if (a->x[at] == a->y[window] && pool_is_first(a, a->x + from, a->y[window], r, k, row, column))
-                sum += a->dy[window];
+                sum += dy / (float)(r.count * k.count);
+            else if (x == real_at(a->y, a->type, window) && pool_is_first(a, from, x, r, k, row, column))
+                sum += dy;
         }
-    a->out[at] = sum;
+    store_real(a->out, a->type, at, sum);
 }

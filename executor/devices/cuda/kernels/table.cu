@@ -9,7 +9,8 @@ DEVICE cuda_index id_at(const table_args *a, cuda_index k) {
 ITEM_KERNEL(table_rows, table_args) {
     cuda_index id = id_at(a, i / a->width);
     bool is_inside = id >= 0 && id < a->nrows;
-    a->out[i] = id == a->padding ? 0 : is_inside ? a->in[id * a->width + i % a->width] : NAN;
+    float element = is_inside ? real_at(a->in, a->type, id * a->width + i % a->width) : NAN;
+    store_real(a->out, a->type, i, id == a->padding ? 0 : element);
 }
 
 /* Lookups of one id become a list. */
@@ -31,6 +32,6 @@ ITEM_KERNEL(table_grad, table_args) {
     cuda_index k = i / a->width, column = i % a->width;
     float sum = 0;
     if (!a->is_first[k]) return;
-    for (cuda_index at = k; at >= 0; at = a->next[at]) sum += a->in[at * a->width + column];
-    a->out[id_at(a, k) * a->width + column] = sum;
+    for (cuda_index at = k; at >= 0; at = a->next[at]) sum += real_at(a->in, a->type, at * a->width + column);
+    store_real(a->out, a->type, id_at(a, k) * a->width + column, sum);
 }
