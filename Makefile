@@ -111,12 +111,13 @@ NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin
 CUDA_HOME := $(patsubst %/bin/,%,$(dir $(realpath $(shell command -v $(or $(NVCC),nvcc) 2>/dev/null))))
 NCCL_H    := $(firstword $(wildcard $(CUDA_HOME)/include/nccl.h /usr/include/nccl.h /usr/local/include/nccl.h))
 CUDNN_H   := $(firstword $(wildcard $(CUDA_HOME)/include/cudnn.h /usr/include/cudnn.h))
+NVTX_H    := $(wildcard $(CUDA_HOME)/include/nvtx3/nvToolsExt.h)
 HAVE_CUDA := $(if $(and $(CUDA_HOME),$(NCCL_H),$(wildcard $(CUDA_HOME)/include/cuda_runtime_api.h)),1,0)
 ifeq ($(CUDA)$(HAVE_CUDA),10)
   $(error CUDA=1 but there is no nvcc, or no nccl.h beside the headers of its toolkit)
 endif
 CUDA_PLUGIN := $(if $(filter-out 0,$(CUDA)),$(if $(filter 1,$(HAVE_CUDA)),$(B)/weft_cuda.so))
-STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 libnccl.so.2 libcublasLt.so.13 $(if $(CUDNN_H),libcudnn.so.9)))
+STANDINS    := $(if $(CUDA_PLUGIN),$(addprefix $(B)/standin/,libcudart.so.13 libnccl.so.2 libcublasLt.so.13 $(if $(CUDNN_H),libcudnn.so.9) $(if $(NVTX_H),libnvtx.so)))
 
 LIB_DIRS := base dist_attr program ops plan simulate proof passes executor train
 MPI_SRCS := $(sort $(wildcard executor/comm/mpi/*.c))
@@ -245,6 +246,9 @@ $(B)/standin/libcudnn.so.9: $(B)/tests/standin/cudnn.o $(B)/standin/libcudart.so
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 $(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/tests/standin/nccl_far.o $(B)/standin/libcudart.so.13 $(LIB)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
+$(B)/standin/libnvtx.so: $(B)/tests/standin/nvtx.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^
 
 $(B)/executor/kernels/find.o: CPPFLAGS += $(KERNEL_ISAS:%=-DKERNELS_%)
 

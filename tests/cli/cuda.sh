@@ -76,6 +76,19 @@ for call in launch:9 memcpy:9 memcpy:10; do
         cuda WEFT_STANDIN_FAIL=$call "$weft" run $program --device cuda
 done
 
+# --- tools of NVIDIA ------------------------------------------------------------------------------------------------------
+if [ -f "$standin/libnvtx.so" ]; then
+    ranks="$case/rank0.after.default.pdmodel $case/rank1.after.default.pdmodel"
+    # shellcheck disable=SC2086
+    says 0 'recorded  difference' 'a run that a tool looks at' \
+        cuda NVTX_INJECTION64_PATH="$standin/libnvtx.so" WEFT_STANDIN_RANGES="$folder/ranges" "$weft" run $ranks \
+        --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" --device cuda --expect "$golden"
+    prints 0 '^  c_allreduce_sum on ring [0-9]+: .' \
+        'a collective is a range with its ring and bucket' cat "$folder/ranges"
+    prints 0 '^  matmul_v2: |^  mul: ' 'so is an op, with its result' cat "$folder/ranges"
+    prints 0 '^step$' 'they are within their step' cat "$folder/ranges"
+fi
+
 prints 0 '^0 of [0-9]+ instructions would run on the host' 'plan --device' \
     cuda "$weft" plan "$case/serial.pdmodel" --device cuda
 [ -d "$with_host" ] && prints 0 '^arg_max #[0-9]+: no kernel for GPUs' 'plan --device names what runs on the host' \

@@ -51,6 +51,7 @@ typedef struct cuda_command {
     size_t position, index;       /* on its stream, in the plan */
     const struct cuda_op *op;     /* NULL: the host's kernel runs */
     const struct half_view *half; /* what it sees of half types that it does not know; NULL: there are none */
+    const char *range;            /* its name (ranges.h) */
     const char *why_host;         /* then; "" for collectives on streams */
     bool is_away;                 /* another launches for it */
     struct cuda_group *group;     /* what it launches for others, or */
@@ -96,6 +97,7 @@ typedef struct cuda_rank {
     bool is_capturing, is_graph; /* the step at hand */
     size_t first_owner;          /* where the rank's instructions begin among those of all ranks (graph_check.c) */
     uint64_t nsteps;
+    int64_t waited_ns; /* for the end of the last step */
     cudaEvent_t forked;
     bool draws;                          /* some kernel draws random numbers */
     unsigned long long *step, *own_step; /* pinned, and the device's: the number of the step */

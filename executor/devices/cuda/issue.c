@@ -5,6 +5,7 @@
 
 #include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
+#include "executor/devices/cuda/ranges.h"
 
 enum { SPIN_NS = 200000, PAUSE_US = 50 };
 
@@ -143,5 +144,7 @@ void cuda_fail(const cuda_rank *r, const plan_instr *instr, weft_status status) 
 void cuda_issue(cuda_rank *r, size_t i) {
     const plan_instr *instr = &r->state->plan->instrs[i];
     cuda_command *c = &r->lanes[instr->stream].commands[instr->position];
+    cuda_range_begin(c->range);
     cuda_fail(r, instr, issue(c));
+    cuda_range_end();
 }

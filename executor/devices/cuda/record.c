@@ -4,6 +4,7 @@
 #include "executor/devices/cuda/graph.h"
 #include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
+#include "executor/devices/cuda/ranges.h"
 
 /* --- commands ----------------------------------------------------------------------------------------------------- */
 
@@ -126,6 +127,7 @@ static weft_status record_instr(cuda_run *run, const rank_state *rank, cuda_lane
     c->guards[0] = i->outer_guard;
     c->guards[1] = i->guard;
     c->on_device = c->made.call;
+    TRY(cuda_range_name(&run->head.executor->arena, rank->plan, i->instr, &c->range));
     c->is_enqueued = c->made.rounds && i->ring && comm_can_enqueue(i->ring->comm, run->head.device->engine->name);
     TRY(make_events(run, c));
     if (c->is_enqueued) TRY(record_rounds(run, rank, c));

@@ -1,7 +1,10 @@
 /* step.c: the thread of the host that issues a rank's steps, and waits for their end. */
+#include <sched.h>
+
 #include "executor/devices/cuda/graph.h"
 #include "executor/devices/cuda/joint.h"
 #include "executor/devices/cuda/launch.h"
+#include "executor/devices/cuda/ranges.h"
 
 /* Kernels that draw read the number of the step from the GPU's memory. */
 static weft_status send_step(cuda_rank *r) {
@@ -42,9 +45,20 @@ static void see_position(cuda_lane *l) {
     }
 }
 
+/* A sleep lasts longer than it was asked to, which a short step feels: about when the last one ended time is burnt. */
+static void pause_in_step(const cuda_rank *r, int64_t start_ns) {
+    enum { MARGIN_NS = 200000 };
+    int64_t waited = wait_clock_ns() - start_ns, margin = r->waited_ns / 8 + MARGIN_NS;
+    if (waited > r->waited_ns - margin && waited < r->waited_ns + margin)
+        sched_yield();
+    else
+        cuda_pause_since(start_ns);
+}
+
 /* Streams end by themselves, after an abort too: whoever holds one then is a ring, which is told to let go. */
 static void finish_step(cuda_rank *r) {
     const plan_instr *first = r->state->plan->instrs;
+    int64_t start = wait_clock_ns();
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cudaError_t result = cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream);
         if (first) cuda_fail(r, first, cuda_check(result, "cudaEventRecord"));
@@ -52,15 +66,15 @@ static void finish_step(cuda_rank *r) {
     }
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cuda_lane *l = &r->lanes[k];
-        int64_t start = wait_clock_ns();
         cudaError_t result;
         while ((result = cuda.EventQuery(l->end)) == cudaErrorNotReady) {
-            cuda_pause_since(start);
+            pause_in_step(r, start);
             if (!cuda_is_aborted(r->run) && r->nsteps < 2) see_position(l);
         }
         if (result && first) cuda_fail(r, first, cuda_check(result, "cudaEventQuery"));
         l->position = l->state->ninstrs;
     }
+    r->waited_ns = wait_clock_ns() - start;
 }
 
 static void end_step(cuda_run *run) {
@@ -80,7 +94,9 @@ void *cuda_issue_steps(void *arg) {
         bool stops = run->stopping;
         pthread_mutex_unlock(&run->lock);
         if (stops) return NULL;
+        cuda_range_begin("step");
         issue_step(r);
+        cuda_range_end();
         finish_step(r);
         end_step(run);
     }
