@@ -156,9 +156,9 @@ void weft_executor_destroy(weft_executor *x) {
     if (x->run) x->device->engine->discard(x->run);
     weft_status_free(atomic_exchange(&x->failure, NULL)); /* of a watchdog that came when the step had ended */
     if (x->timeline) timeline_fini(x->timeline);
+    comm_world_destroy(x->world); /* libraries may have told other processes of the memory that goes now */
     for (int r = 0; x->ranks && r < x->nlocal; r++) free_rank(x, &x->ranks[r]);
     executor_state_release(x->state);
-    comm_world_destroy(x->world);
     arena_fini(&x->arena);
     base_free(&x->context->allocator, x, sizeof *x);
 }
