@@ -58,6 +58,12 @@ static void launch_unloaded(void) {
     RUNTIME("cudaLaunchKernel", (const void *, extent, extent, void **, size_t, void *), kernel, (extent){1, 1, 1},
             (extent){256, 1, 1}, &args, 0, rule_stream());
 }
+static void use_two_gpus(void) {
+    setenv("WEFT_STANDIN_ONE_GPU", "1", 1);
+    rule_stream();
+    RUNTIME("cudaSetDevice", (int), 1);
+    rule_stream();
+}
 static void end_no_group(void) {
     CALL(rule_collectives, "ncclGroupEnd", (void), );
 }
@@ -359,6 +365,7 @@ static const rule rules[] = {
     {make_blocking_stream, "a stream that waits for the legacy stream"},
     {load_no_image, "expected a fatbin"},
     {launch_unloaded, "fill4 is loaded while streams run"},
+    {use_two_gpus, "memory, a stream or a kernel on GPU 1 beside GPU 0"},
     {end_no_group, "ncclGroupEnd without ncclGroupStart"},
     {pass_raw_config, "a config that was not initialised"},
     {write_twice, "nothing orders cudaMemsetAsync on stream "},

@@ -33,6 +33,7 @@ static event_item *of_item(standin_item *item) {
 SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
     if (standin_fails("stream")) return cudaErrorMemoryAllocation;
     if (flags != cudaStreamNonBlocking) standin_broken("a stream that waits for the legacy stream");
+    standin_use_gpu();
     *out = (cudaStream_t)(void *)standin_stream_create(priority);
     return cudaSuccess;
 }
@@ -160,7 +161,8 @@ static void run_wait(standin_item *item) {
     if (standin_clock_is_virtual() && of_item(item)->of->ns > item->start_ns) item->start_ns = of_item(item)->of->ns;
 }
 
-/* WEFT_STANDIN_DROP=SLOT:N: the N-th wait of the stream of that slot is lost, as if the device had not asked for it.
+/* WEFT_STANDIN_DROP=SLOT:N: the N-th wait of the stream of that slot is lost, as if the device had not asked for it. In
+ * a graph it is an edge that orders nothing.
  * Threads ask for their streams' waits in any order: what is the N-th of all differs from run to run. */
 static bool is_dropped(const standin_stream *s) {
     static _Atomic int ncalls;
@@ -175,7 +177,12 @@ static bool is_dropped(const standin_stream *s) {
 SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsigned flags) {
     event *e = event_of(of);
     if (flags) standin_broken("cudaStreamWaitEvent: flags %u", flags);
-    if (is_dropped((standin_stream *)(void *)stream)) return cudaSuccess;
+    if (is_dropped((standin_stream *)(void *)stream)) {
+        standin_lock();
+        if (e->capture) standin_capture_early((standin_stream *)(void *)stream, e->capture, &e->deps);
+        standin_unlock();
+        return cudaSuccess;
+    }
     if (standin_fails("wait")) return cudaErrorInvalidResourceHandle;
     standin_lock();
     if (e->capture) {

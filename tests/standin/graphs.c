@@ -6,8 +6,8 @@
 
 typedef struct standin_node {
     standin_item *item; /* to be copied */
-    int id, npreds;
-    int preds[STANDIN_MOST_DEPS];
+    int id, npreds, nearly;
+    int preds[STANDIN_MOST_DEPS], early[STANDIN_MOST_DEPS];
     int chain; /* nodes one behind another, which share a slot */
     bool is_behind_end, has_next, is_beside;
 } standin_node;
@@ -68,7 +68,10 @@ static standin_node *add_captured(uint64_t to, standin_item *item, const standin
 }
 
 void standin_capture_item(standin_stream *s, standin_item *item) {
-    s->deps = (standin_deps){.n = 1, .of = {add_captured(s->capture, item, &s->deps)}};
+    standin_node *node = add_captured(s->capture, item, &s->deps);
+    for (int i = 0; i < s->early.n; i++) node->early[node->nearly++] = s->early.of[i]->id;
+    s->early.n = 0;
+    s->deps = (standin_deps){.n = 1, .of = {node}};
 }
 
 static void add_dep(standin_deps *deps, standin_node *node) {
@@ -76,6 +79,10 @@ static void add_dep(standin_deps *deps, standin_node *node) {
         if (deps->of[i] == node) return;
     if (deps->n == STANDIN_MOST_DEPS) standin_broken("a node behind more than %d others", STANDIN_MOST_DEPS);
     deps->of[deps->n++] = node;
+}
+
+void standin_capture_early(standin_stream *s, uint64_t id, const standin_deps *deps) {
+    for (int i = 0; i < deps->n && s->capture == id; i++) add_dep(&s->early, deps->of[i]);
 }
 
 bool standin_beside_begins(standin_beside *b, cudaStream_t stream, standin_item *item) {
@@ -101,7 +108,7 @@ void standin_capture_wait(standin_stream *s, uint64_t id, const standin_deps *de
     if (!find_capture(id)) standin_broken("a wait for an event that a capture has, which has ended");
     if (s->capture && s->capture != id) standin_broken("captures that are joined");
     if (!s->capture && s->first) standin_broken("a stream joins a capture while it has work");
-    if (!s->capture) s->deps.n = 0;
+    if (!s->capture) s->deps.n = s->early.n = 0;
     s->capture = id;
     for (int i = 0; i < deps->n; i++) add_dep(&s->deps, deps->of[i]);
 }
@@ -125,7 +132,7 @@ SHOWN cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t
     *c = (capture){++ncaptures, (graph *)(void *)of, s, pthread_self(), captures};
     captures = c;
     s->capture = c->id;
-    s->deps.n = 0;
+    s->deps.n = s->early.n = 0;
     standin_unlock();
     return cudaSuccess;
 }
@@ -215,14 +222,20 @@ SHOWN cudaError_t cudaGraphGetEdges(cudaGraph_t of, cudaGraphNode_t *from, cudaG
     const graph *g = (const graph *)(const void *)of;
     size_t n = 0;
     standin_lock();
-    for (int i = 0; i < g->n; i++)
-        for (int k = 0; k < g->nodes[i]->npreds; k++, n++) {
+    for (int i = 0; i < g->n; i++) {
+        const standin_node *node = g->nodes[i];
+        for (int k = 0; k < node->npreds + node->nearly; k++, n++) {
+            bool is_early = k >= node->npreds;
             if (!from) continue;
             if (n >= *out_n) standin_broken("cudaGraphGetEdges: no room");
-            from[n] = (cudaGraphNode_t)(void *)g->nodes[g->nodes[i]->preds[k]];
-            to[n] = (cudaGraphNode_t)(void *)g->nodes[i];
-            if (data) memset(&data[n], 0, sizeof data[n]);
+            if (!data && is_early) standin_broken("cudaGraphGetEdges: edges without what they are");
+            from[n] = (cudaGraphNode_t)(void *)g->nodes[is_early ? node->early[k - node->npreds] : node->preds[k]];
+            to[n] = (cudaGraphNode_t)(void *)node;
+            if (!data) continue;
+            memset(&data[n], 0, sizeof data[n]);
+            if (is_early) data[n].from_port = cudaGraphKernelNodePortLaunchCompletion;
         }
+    }
     *out_n = n;
     standin_unlock();
     return cudaSuccess;

@@ -13,6 +13,8 @@
 void standin_capture_item(standin_stream *s, standin_item *item);
 /* An event that is recorded has what the stream depends on; a stream that waits for it depends on that too. */
 void standin_capture_wait(standin_stream *s, uint64_t capture, const standin_deps *deps);
+/* What is given next comes behind their begin alone: an edge that orders nothing. */
+void standin_capture_early(standin_stream *s, uint64_t capture, const standin_deps *deps);
 /* Of queue.c: streams that take part capture no more. */
 void standin_release_captured(uint64_t capture);
 /* Ends the process when this thread captures: the call would take memory, or wait. */

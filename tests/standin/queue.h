@@ -84,10 +84,10 @@ typedef struct standin_stream {
     struct standin_stream *next;
     int priority, slot;
     standin_clock clock;
-    int64_t ns;       /* virtual time: the end of what it did last */
-    int mark;         /* of the search for a cycle */
-    uint64_t capture; /* 0: none */
-    standin_deps deps;
+    int64_t ns;                        /* virtual time: the end of what it did last */
+    int mark;                          /* of the search for a cycle */
+    uint64_t capture;                  /* 0: none */
+    standin_deps deps, early;          /* early: it may begin when those have begun */
     struct standin_launched *launched; /* of a node; else NULL */
     int node;
 } standin_stream;
@@ -109,6 +109,8 @@ void standin_check_group(const char *call);
 int standin_run(int most);
 /* Waits until `is_done(arg)`, which is called with the lock, running items. */
 void standin_run_until(bool (*is_done)(void *arg), void *arg);
+/* The thread's GPU is used. WEFT_STANDIN_ONE_GPU: the process may use no other than the first. */
+void standin_use_gpu(void);
 /* WEFT_STANDIN_FAIL=CALL:N: whether this is the N-th call of that kind. */
 SHOWN bool standin_fails(const char *call);
 /* Counts what is alive of a kind, for the report of leaks. */

@@ -1,4 +1,5 @@
 /* runtime.c: the part of the CUDA runtime that weft_cuda.so uses, on the host: devices, memory, streams, kernels. */
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,13 @@ SHOWN cudaError_t cudaSetDevice(int gpu) {
     return gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
+void standin_use_gpu(void) {
+    static _Atomic int first = -1;
+    int found = -1;
+    if (!getenv("WEFT_STANDIN_ONE_GPU") || atomic_compare_exchange_strong(&first, &found, current)) return;
+    if (found != current) standin_broken("memory, a stream or a kernel on GPU %d beside GPU %d", current, found);
+}
+
 SHOWN cudaError_t cudaGetDevice(int *gpu) {
     *gpu = current;
     return cudaSuccess;
@@ -74,6 +82,7 @@ static cudaError_t take(void **out, size_t nbytes) {
     standin_check_capture("cudaMalloc");
     standin_unlock();
     if (standin_fails("malloc")) return cudaErrorMemoryAllocation;
+    standin_use_gpu();
     if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
     standin_lock();
@@ -225,6 +234,7 @@ static _Atomic bool is_loaded[64][1024];
 SHOWN cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *function) {
     const standin_kernel *kernel = function;
     if (standin_fails("attributes")) return cudaErrorNoKernelImageForDevice;
+    standin_use_gpu();
     memset(out, 0, sizeof *out);
     is_loaded[current % 64][(size_t)(kernel - standin_kernels) % 1024] = true;
     return cudaSuccess;
