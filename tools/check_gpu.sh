@@ -6,7 +6,7 @@
 set -u
 at=$1
 shift
-parts=${*:-info kernels joined programs nccl loopback repeat speed overlap sanitize}
+parts=${*:-info kernels joined programs nccl several loopback repeat speed overlap sanitize}
 limit=470
 weft=$at/weft
 [ -d "$at/lib" ] && export LD_LIBRARY_PATH="$at/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
@@ -80,8 +80,24 @@ part_nccl() {
     echo "1 rank over NCCL: losses of CPUs, the same bits as a graph and op by op"
 }
 
+ranks="$case/rank0.after.default.pdmodel $case/rank1.after.default.pdmodel"
+
+# Two ranks over NCCL, where there are two GPUs.
+part_several() {
+    ngpus=$("$weft" info | sed -n 's/^CUDA *yes.*, \([0-9]*\) devices*,.*/\1/p')
+    [ "${ngpus:-1}" -gt 1 ] || { echo 'skipped: one GPU'; return 0; }
+    train "$ranks" --ranks 2 >"$logs/several.cpu.csv" || return 1
+    for graph in '' --no-graph; do
+        # shellcheck disable=SC2086
+        train "$ranks" --ranks 2 --device cuda $graph --save "$logs/several$graph.npz" >"$logs/several$graph.csv" ||
+            return 1
+        same_losses "$logs/several.cpu.csv" "$logs/several$graph.csv" || { echo "losses differ from those of CPUs"; return 1; }
+    done
+    cmp "$logs/several.npz" "$logs/several--no-graph.npz" || return 1
+    echo "2 ranks over NCCL: losses of CPUs, the same bits as a graph and op by op"
+}
+
 part_repeat() {
-    ranks="$case/rank0.after.default.pdmodel $case/rank1.after.default.pdmodel"
     for time in 1 2 3 4 5; do
         train "$ranks" --ranks 2 --device cuda --rings loopback --save "$logs/repeat$time.npz" >"$logs/repeat$time.csv" ||
             return 1
@@ -117,8 +133,8 @@ part_sanitize() {
     tool=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
     [ -n "$tool" ] || { echo 'skipped: there is no compute-sanitizer'; return 0; }
     for kind in memcheck racecheck synccheck; do
-        "$tool" --tool $kind --error-exitcode 7 "$weft" run "$case/rank0.after.default.pdmodel" \
-            "$case/rank1.after.default.pdmodel" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" \
+        # shellcheck disable=SC2086
+        "$tool" --tool $kind --error-exitcode 7 "$weft" run $ranks --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" \
             --fetch "$loss" --steps 3 --device cuda --rings loopback >"$logs/$kind.log" 2>&1 || {
             cat "$logs/$kind.log"
             grep -q 'Device not supported' "$logs/$kind.log" && { echo "skipped: $kind: Device not supported"; return 0; }
@@ -153,11 +169,11 @@ for part in $parts; do
     kernels) run_part kernels "$at/tests/plain/cuda_kernels" ;;
     programs) run_part programs "$at/tests/plain/cuda_device" ;;
     loopback) run_part loopback "$at/tests/plain/cuda_loopback" ;;
-    joined | nccl | repeat | sanitize) run_part "$part" env CHECK_GPU_PART="$part" sh "$0" "$at" ;;
+    joined | nccl | several | repeat | sanitize) run_part "$part" env CHECK_GPU_PART="$part" sh "$0" "$at" ;;
     speed | overlap)
         run_part "$part" env CHECK_GPU_PART="$part" sh "$0" "$at"
         sed '$d' "$logs/$part.log" ;;
-    *) echo "no part \"$part\": there are info, kernels, joined, programs, nccl, loopback, repeat, speed, overlap, sanitize" >&2; exit 2 ;;
+    *) echo "no part \"$part\": there are info, kernels, joined, programs, nccl, several, loopback, repeat, speed, overlap, sanitize" >&2; exit 2 ;;
     esac
 done
 echo "$nran parts ran, $nfailed failed"

@@ -12,6 +12,18 @@ mkdir "$folder/at" # it writes there what parts said
 for file in weft weft_cuda.so; do ln -s "$PWD/$built/$file" "$folder/at/$file"; done
 prints 0 '^nccl +passed .* the same bits as a graph and op by op' 'NCCL with one rank' \
     env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" nccl
+prints 0 '^several +passed .* the same bits as a graph and op by op' 'NCCL with two ranks' \
+    env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" several
+prints 0 '^several +skipped .* one GPU' 'which one GPU has no place for' \
+    env WEFT_CUDA_PATH="$standin" WEFT_STANDIN_GPUS=1 sh tools/check_gpu.sh "$folder/at" several
+# A bare machine: no compiler, no Python, and nothing in the environment.
+mkdir "$folder/bin"
+for tool in sh env sed awk grep paste cmp date timeout tail head cat mkdir ls dirname rm; do
+    ln -s "$(command -v "$tool")" "$folder/bin/$tool"
+done
+prints 0 '^3 parts ran, 0 failed' 'a machine with nothing but a shell' \
+    env -i PATH="$folder/bin" WEFT_CUDA_PATH="$standin" "$folder/bin/sh" tools/check_gpu.sh "$folder/at" \
+    info nccl several repeat
 prints 0 '^repeat +passed .* the same bits' 'runs again' \
     env WEFT_CUDA_PATH="$standin" sh tools/check_gpu.sh "$folder/at" repeat
 prints 1 '^nccl +FAILED .* exit 1: .*a failure of the stand-in' 'a part that fails' \
