@@ -8,6 +8,7 @@
  * (Boeddeker and others, "On the computation of complex-valued gradients with application to statistically optimum
  * beamforming", 2017). */
 #include <complex.h>
+#include <math.h>
 
 #include "executor/kernels/layout.h"
 #include "executor/kernels/linear/lapack.h"
@@ -106,6 +107,13 @@ static void store_vectors(const reals *r, int64_t n, int64_t k, tensor *out) {
         }
 }
 
+/* LAPACK may end the process where it finds NaN: it is not asked. */
+static bool all_finite(const tensor *t, int64_t first, int64_t count) {
+    for (int64_t i = first; i < first + count; i++)
+        if (!isfinite(tensor_real(t, i))) return false;
+    return true;
+}
+
 static weft_status run_eig(const kernel_call *c) {
     const eig_state *s = c->state;
     const tensor *x = arg_in(c, 0);
@@ -117,6 +125,11 @@ static weft_status run_eig(const kernel_call *c) {
     for (int64_t k = 0; k < s->count; k++) {
         for (int64_t i = 0; i < size; i++) /* eigvals takes the transpose, as Paddle does: its values are the same */
             tensor_set_real(&a, vectors ? i % n * n + i / n : i, tensor_real(x, k * size + i));
+        if (!all_finite(x, k * size, size)) {
+            for (int64_t i = 0; i < n; i++) set_number(arg_out(c, 0), k * n + i, NAN);
+            for (int64_t i = 0; vectors && i < size; i++) set_number(vectors, k * size + i, NAN);
+            continue;
+        }
         if (decompose(s->n, vectors != NULL, &r))
             return kernel_failed(c, "LAPACK found no eigenvalues of matrix %lld of the batch", (long long)k);
         for (int64_t i = 0; i < n; i++)
