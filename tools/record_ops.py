@@ -337,7 +337,7 @@ def build(one):
         block_out = {}
         for slot, kind in one['outputs'].items():
             kind, count = kind if isinstance(kind, tuple) else (kind, 1)
-            block_out[slot] = [block_in[one['same'][slot]][0]] if slot in one['same'] else \
+            block_out[slot] = block_in[one['same'][slot]] if slot in one['same'] else \
                 [block.create_var(name=slot if count == 1 else f'{slot}_{k}', dtype=kind) for k in range(count)]
         block.append_op(type=one['op'], inputs=block_in, outputs=block_out, attrs=one['attrs'])
         for slot, kind in one['outputs'].items():  # which Paddle's inference may have set to X's
@@ -407,7 +407,7 @@ def record(one, root):
     if one.get('twice'):
         grads = [n for n in main.global_block().ops[2].output_arg_names if n != '@EMPTY@']
         made += read_first(main.global_block().ops[2:])
-    wanted = [n for n in made + grads if n not in feeds or n in one['same'].values()] + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
+    wanted = [n for n in made + grads if n not in feeds or n in made] + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
                              n not in one.get('rows', {})]
     got = static.Executor().run(main, feed=feeds, fetch_list=wanted)
     arrays = {**{n: np.asarray(a) for n, a in feeds.items()}, **dict(zip(wanted, got))}

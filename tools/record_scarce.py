@@ -4,7 +4,7 @@ import numpy as np
 
 def cases(rng, f32, case):
     return second_norms(f32, case) + matrices(f32, case) + elements(rng, f32, case) + paths(rng, f32, case) + graphs(f32, case) + \
-        newer(f32, case)
+        newer(f32, case) + lists(f32, case)
 
 
 def second_norms(f32, case):
@@ -111,4 +111,21 @@ def newer(f32, case):
     for n, dims in (('same', (2, 3, 5)), ('stretched', (1, 1, 5))):
         c.append(case('baddbmm', n, {'Input': f32(*dims), 'X': f32(2, 3, 4), 'Y': f32(2, 4, 5)}, {'Out': 'float32'}, {'Alpha': 0.5, 'Beta': 2.0},
                       ['Input', 'X', 'Y'], 'Out'))
+    return c
+
+
+def lists(f32, case):
+    """One step of several parameters; complex numbers behind zeros, and before them."""
+    dims, one = ((4, 3), (5,)), ('float32', 2)
+    two = lambda low=-1.0: [f32(*d, low=low) for d in dims]
+    p = {'Param': two(), 'Grad': two(), 'LearningRate': [np.array([0.1], 'float32') for _ in dims]}
+    powers = {f'Beta{k}Pow': [np.array([b ** t], 'float32') for t in (1, 3)] for k, b in ((1, 0.9), (2, 0.999))}
+    adam = {'ParamOut': one, 'Moment1Out': one, 'Moment2Out': one, 'Beta1PowOut': one, 'Beta2PowOut': one}
+    c = [case('merged_adam', 'a', {**p, 'Moment1': two(), 'Moment2': two(0), **powers}, adam, {'beta1': 0.9, 'beta2': 0.999, 'epsilon': 1e-3},
+              same={k: k[:-3] for k in adam})]
+    c.append(case('merged_momentum', 'decay', {**p, 'Velocity': two()}, {'ParamOut': one, 'VelocityOut': one},
+                  {'mu': 0.9, 'use_nesterov': True, 'regularization_method': ['l2_decay', ''], 'regularization_coeff': [0.1, 0.0]},
+                  same={'ParamOut': 'Param', 'VelocityOut': 'Velocity'}))
+    c.append(case('pad', 'complex', {'X': (f32(2, 3) + 1j * f32(2, 3)).astype('complex64')}, {'Out': 'complex64'}, {'paddings': [0, 1, 1, 2], 'pad_value': 0.0},
+                  ['X'], 'Out'))
     return c
