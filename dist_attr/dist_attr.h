@@ -43,6 +43,11 @@ typedef struct ring {
 
 int64_t mesh_size(const mesh *m);
 bool mesh_equal(const mesh *a, const mesh *b);
+/* Whether `fine` has the ranks of `coarse` in the same order and divides its axes: each is one axis of `fine`, or
+ * several that follow one another. */
+bool mesh_divides(const mesh *fine, const mesh *coarse);
+/* Those of one axis (bits), the major one first; 0: of an axis of extent 1. */
+uint32_t mesh_divided(const mesh *fine, const mesh *coarse, int axis);
 /* The coordinates (m->ndim of them) of `rank`; false if it is not in the mesh. */
 bool mesh_coordinates(const mesh *m, int64_t rank, int64_t *out_coordinates);
 /* Shape, ids and names are consistent: expected and found, at `place`. */

@@ -15,6 +15,36 @@ bool mesh_equal(const mesh *a, const mesh *b) {
     return memcmp(a->ids, b->ids, (size_t)mesh_size(a) * sizeof *a->ids) == 0;
 }
 
+/* How many ranks one step along the axis is. */
+static int64_t stride_of(const mesh *m, int axis) {
+    int64_t n = 1;
+    for (int i = axis + 1; i < m->ndim; i++) n *= m->shape[i];
+    return n;
+}
+
+uint32_t mesh_divided(const mesh *fine, const mesh *coarse, int axis) {
+    int64_t low = stride_of(coarse, axis), high = low * coarse->shape[axis];
+    uint32_t axes = 0;
+    for (int i = 0; i < fine->ndim; i++) {
+        int64_t stride = stride_of(fine, i);
+        if (fine->shape[i] > 1 && stride >= low && stride < high) axes |= UINT32_C(1) << i;
+    }
+    return axes;
+}
+
+bool mesh_divides(const mesh *fine, const mesh *coarse) {
+    int64_t size = mesh_size(coarse);
+    if (mesh_size(fine) != size || memcmp(fine->ids, coarse->ids, (size_t)size * sizeof *fine->ids) != 0) return false;
+    for (int a = 0; a < coarse->ndim; a++) {
+        uint32_t axes = mesh_divided(fine, coarse, a);
+        int64_t extent = 1, low = 0;
+        for (int i = 0; i < fine->ndim; i++)
+            if (axes >> i & 1) extent *= fine->shape[i], low = stride_of(fine, i);
+        if (extent != coarse->shape[a] || (axes && low != stride_of(coarse, a))) return false;
+    }
+    return true;
+}
+
 bool mesh_coordinates(const mesh *m, int64_t rank, int64_t *out_coordinates) {
     int64_t size = mesh_size(m), at = 0;
     while (at < size && m->ids[at] != rank) at++;

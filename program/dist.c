@@ -2,6 +2,7 @@
  *
  * Meshes are shared: equal ones (dim names included, since they are printed) are one pointer, found by hash. Rings are
  * kept sorted by id. */
+#include "dist_attr/dims.h"
 #include "program/grow.h"
 #include "program/ir.h"
 
@@ -90,6 +91,59 @@ weft_status placement_clone(weft_program *p, const placement *from, placement **
     if (from->dynamic_dims && !(copy->dynamic_dims = arena_copy(&p->arena, from->dynamic_dims, n)))
         return base_out_of_memory();
     *out = copy;
+    return NULL;
+}
+
+static weft_status placement_divide(weft_program *p, const mesh *fine, const placement **at) {
+    const placement *from = *at;
+    int64_t mapping[WEFT_MAX_RANK];
+    if (!from || !from->mesh || from->mesh == fine || from->ndim > WEFT_MAX_RANK) return NULL;
+    placement made = *from, *copy;
+    made.mesh = fine;
+    made.dims_mapping = mapping;
+    made.partial_axes = 0;
+    for (int d = 0; d < from->ndim; d++) {
+        mapping[d] = -1;
+        for (int k = 0; k < dim_naxes(from->dims_mapping[d]); k++) {
+            uint32_t axes = mesh_divided(fine, from->mesh, dim_axis(from->dims_mapping[d], k));
+            for (int i = 0; i < fine->ndim; i++)
+                if (axes >> i & 1) mapping[d] = dim_add(mapping[d], i);
+        }
+    }
+    for (int a = 0; a < from->mesh->ndim; a++) {
+        uint32_t axes = from->partial_axes >> a & 1 ? mesh_divided(fine, from->mesh, a) : 0;
+        made.partial_axes |= axes;
+        for (int i = 0; i < fine->ndim; i++)
+            if (axes >> i & 1) made.partial_reduce[i] = from->partial_reduce[a];
+    }
+    TRY(placement_clone(p, &made, &copy));
+    *at = copy;
+    return NULL;
+}
+
+static weft_status op_divide(weft_program *p, weft_op *op, const mesh *fine) {
+    op_dist_rest *rest = op->dist ? op->dist->rest : NULL;
+    if (!rest) return NULL;
+    if (rest->mesh) rest->mesh = fine;
+    for (size_t i = 0; i < rest->ninputs; i++) TRY(placement_divide(p, fine, &rest->inputs[i].placement));
+    for (size_t i = 0; i < rest->noutputs; i++) TRY(placement_divide(p, fine, &rest->outputs[i].placement));
+    return NULL;
+}
+
+weft_status program_divide_meshes(weft_program *p, const mesh *fine, const mesh **out) {
+    if (!p->nmeshes || (p->nmeshes == 1 && mesh_same(p->meshes[0], fine))) return program_add_mesh(p, fine, out);
+    table_clear(&p->mesh_table);
+    p->nmeshes = 0;
+    TRY(program_add_mesh(p, fine, out));
+    for (size_t i = 0; i < p->nall_vars; i++) {
+        weft_var *v = program_var(p, i);
+        const placement *at = v->dist;
+        TRY(placement_divide(p, *out, &at));
+        if (at == v->dist) continue;
+        var_changed(v);
+        v->dist = (placement *)(uintptr_t)at;
+    }
+    for (size_t b = 0; b < p->nblocks; b++) FOR_EACH_OP(op, p->blocks[b]) TRY(op_divide(p, op, *out));
     return NULL;
 }
 

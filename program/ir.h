@@ -351,6 +351,8 @@ static inline bool op_shares_attrs(const weft_op *op) {
 }
 WEFT_MUST_USE weft_status op_clone(const weft_op *op, weft_op **out); /* same program, not inserted, dist included */
 WEFT_MUST_USE weft_status program_add_mesh(weft_program *p, const mesh *m, const mesh **out); /* deduplicates, copies */
+/* Makes `fine` the only mesh of the program, whose meshes it divides: all placements are then on it. */
+WEFT_MUST_USE weft_status program_divide_meshes(weft_program *p, const mesh *fine, const mesh **out);
 WEFT_MUST_USE weft_status placement_clone(weft_program *p, const placement *from, placement **out);
 WEFT_MUST_USE weft_status program_put_ring(weft_program *p, const ring *r); /* copies; replaces the one of that id */
 

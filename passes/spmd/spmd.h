@@ -181,7 +181,9 @@ typedef struct spmd_plan {
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
     bool propagates;                 /* placements are this pass's own */
     bool fits;                       /* what is made now, some ranks fit to a collective and others have */
+    bool is_told;                    /* what is wrong with annotations has been told */
     double sent;                     /* bytes that a rank sends in a step, as decided */
+    double cheapest;                 /* those of the plan that spmd_plan_cheapest has found */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
     const char *differs;             /* NULL, or why ranks' programs differ, besides in rings: along these mesh axes */
     uint32_t told, ended, placed;    /* by where a rank stands; by whether it is the last; in attrs that say where */
@@ -192,6 +194,8 @@ typedef struct spmd_plan {
 /* spmd_read.c: mesh, annotations, types, rules. */
 WEFT_MUST_USE weft_status spmd_read(spmd_plan *plan);
 void spmd_plan_fini(spmd_plan *plan);
+/* Begins again on another mesh, which divides that of the program or is it. */
+WEFT_MUST_USE weft_status spmd_use_mesh(spmd_plan *plan, const mesh *m);
 /* spmd_kinds.c: the rule of an op, and its arguments in the rule's order. */
 WEFT_MUST_USE weft_status spmd_kinds_init(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_read_op(spmd_plan *plan, weft_op *op, spmd_op *out);
@@ -298,6 +302,9 @@ WEFT_MUST_USE weft_status spmd_places_tell(spmd_places *places);
 
 /* spmd_plans.c: placements of all vars under the policy that sends least. */
 WEFT_MUST_USE weft_status spmd_plan_cheapest(spmd_plan *plan);
+enum { SPMD_MOST_OPS = 20000 }; /* of a program that is decided more than once: larger ones take the first plan */
+/* spmd_divide.c: the same, with axes divided where that sends less. */
+WEFT_MUST_USE weft_status spmd_plan_divided(spmd_plan *plan);
 /* spmd_state.c: state that is whole, and of which every op uses the same part, lies so where that sends less. */
 WEFT_MUST_USE weft_status spmd_place_state(spmd_plan *plan);
 

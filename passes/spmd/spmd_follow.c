@@ -211,7 +211,7 @@ weft_status spmd_write_origins(spmd_plan *plan) {
 }
 
 weft_status spmd_write_wanted(spmd_plan *plan) {
-    TRY(program_add_mesh(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
+    TRY(program_divide_meshes(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
     for (size_t i = 0; i < plan->nvars; i++) {
         const spmd_var *v = &plan->vars[i];
         if (v->counts && v->var->block == plan->block)

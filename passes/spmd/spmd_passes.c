@@ -21,7 +21,7 @@ static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_pl
 
 /* What the program says of its vars holds; the rest follows it. */
 static weft_status propagate(spmd_plan *plan) {
-    TRY(spmd_plan_cheapest(plan));
+    TRY(spmd_plan_divided(plan));
     plan->propagates = true;
     int64_t count = 0;
     for (size_t i = 0; i < plan->nvars; i++)

@@ -117,15 +117,26 @@ const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, 
     return out;
 }
 
+/* Those that an axis of the program's mesh is: itself, or what it is divided into; 0: there is one rank along it. */
+static uint32_t own_axes(const spmd_mesh *m, const mesh *of, int axis) {
+    if (axis < 0 || axis >= of->ndim) return 0;
+    if (of != m->mesh && !mesh_equal(of, m->mesh)) return mesh_divided(m->mesh, of, axis);
+    return m->axes.extent[axis] > 1 ? UINT32_C(1) << axis : 0;
+}
+
 axes_placed placed_of(const spmd_mesh *m, const placement *p) {
     axes_placed out = {.naxes = {0}};
     for (int d = 0; p && d < p->ndim && d < WEFT_MAX_RANK; d++)
         for (int i = 0; i < dim_naxes(p->dims_mapping[d]); i++) {
-            int axis = dim_axis(p->dims_mapping[d], i);
-            if (axis >= 0 && axis < m->axes.naxes && m->axes.extent[axis] > 1) placed_shard(&out, d, axis);
+            uint32_t axes = own_axes(m, p->mesh, dim_axis(p->dims_mapping[d], i));
+            for (int a = 0; a < m->axes.naxes; a++)
+                if (axes >> a & 1) placed_shard(&out, d, a);
         }
-    for (int i = 0; p && i < m->axes.naxes; i++)
-        if ((p->partial_axes >> i & 1) && m->axes.extent[i] > 1) out.partial[i] = (uint8_t)(1 + p->partial_reduce[i]);
+    for (int i = 0; p && i < p->mesh->ndim; i++) {
+        uint32_t axes = p->partial_axes >> i & 1 ? own_axes(m, p->mesh, i) : 0;
+        for (int a = 0; a < m->axes.naxes; a++)
+            if (axes >> a & 1) out.partial[a] = (uint8_t)(1 + p->partial_reduce[i]);
+    }
     return out;
 }
 

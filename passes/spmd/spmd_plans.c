@@ -15,8 +15,6 @@ static const spmd_policy policies[] = {
     {.spread = SPREAD_NONE, .gathers_state = true},
 };
 
-enum { MOST_OPS = 20000 }; /* of a program that is decided more than once: larger ones take the first plan */
-
 static void take_wants(spmd_plan *plan, const axes_placed *from) {
     for (size_t i = 0; i < plan->nvars; i++) {
         plan->vars[i].want = from[i];
@@ -42,7 +40,8 @@ weft_status spmd_plan_cheapest(spmd_plan *plan) {
     size_t best = 0;
     double sent = 0;
     plan->policy = policies[0];
-    if (plan->nops > MOST_OPS) return spmd_follow(plan);
+    plan->cheapest = 0;
+    if (plan->nops > SPMD_MOST_OPS) return spmd_follow(plan);
     TRY(keep_wants(plan, &given));
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         TRY(follow_so(plan, &policies[i], given));
@@ -50,7 +49,7 @@ weft_status spmd_plan_cheapest(spmd_plan *plan) {
         double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
         if (i && own >= sent) continue;
         best = i;
-        sent = own;
+        sent = plan->cheapest = own;
         if (i == 0 && sent <= 0) return NULL;
     }
     TRY(follow_so(plan, &policies[best], given));

@@ -5,32 +5,47 @@
 
 /* --- the mesh ----------------------------------------------------------------------------------------------------- */
 
-static weft_status read_mesh(spmd_plan *plan) {
-    weft_program *p = plan->program;
+/* That of the program: of several the one that divides the axes of all others; NULL: there is none. */
+static const mesh *finest_mesh(const weft_program *p) {
+    for (size_t i = 0; i < p->nmeshes; i++) {
+        bool divides = true;
+        for (size_t k = 0; k < p->nmeshes && divides; k++) divides = k == i || mesh_divides(p->meshes[i], p->meshes[k]);
+        if (divides) return p->meshes[i];
+    }
+    return NULL;
+}
+
+static weft_status take_mesh(spmd_plan *plan, const mesh *taken) {
     spmd_mesh *m = &plan->mesh;
-    if (p->nmeshes == 0 && plan->is_fx) {
-        mesh *made = ARENA_NEW(&plan->memory, mesh);
-        if (!made) return base_out_of_memory();
-        TRY(spmd_fx_mesh(plan, made));
-        m->mesh = made;
-    } else if (p->nmeshes == 0 && plan->given_mesh)
-        m->mesh = plan->given_mesh;
-    else if (p->nmeshes == 0)
-        return weft_pass_refuse(plan->pass, "the program has no mesh: a sidecar with meshes is needed (--dist)");
-    else
-        m->mesh = p->meshes[0];
-    if (p->nmeshes > 1)
-        return weft_pass_refuse(plan->pass, "expected one mesh, found %zu: pipeline stages are not partitioned",
-                                p->nmeshes);
-    if (m->mesh->ndim > AXES_MESH)
-        return weft_pass_refuse(plan->pass, "expected a mesh of at most %d axes, found %d", AXES_MESH, m->mesh->ndim);
+    if (taken->ndim > AXES_MESH)
+        return weft_pass_refuse(plan->pass, "expected a mesh of at most %d axes, found %d", AXES_MESH, taken->ndim);
+    *m = (spmd_mesh){.mesh = taken};
     m->axes.naxes = m->mesh->ndim;
     m->axes.uneven = m->axes.shares = true;
     for (int i = 0; i < m->mesh->ndim; i++) m->axes.extent[i] = m->mesh->shape[i];
     int64_t shown = plan->rank < 0 ? m->mesh->ids[0] : plan->rank;
     if (!mesh_coordinates(m->mesh, shown, m->at))
         return weft_pass_refuse(plan->pass, "rank %lld is not in the mesh", (long long)shown);
-    return NULL;
+    return spmd_paths_init(m, &plan->memory);
+}
+
+static weft_status read_mesh(spmd_plan *plan) {
+    weft_program *p = plan->program;
+    if (p->nmeshes == 0 && plan->is_fx) {
+        mesh *made = ARENA_NEW(&plan->memory, mesh);
+        if (!made) return base_out_of_memory();
+        TRY(spmd_fx_mesh(plan, made));
+        return take_mesh(plan, made);
+    }
+    if (p->nmeshes == 0 && plan->given_mesh) return take_mesh(plan, plan->given_mesh);
+    if (p->nmeshes == 0)
+        return weft_pass_refuse(plan->pass, "the program has no mesh: a sidecar with meshes is needed (--dist)");
+    const mesh *finest = finest_mesh(p);
+    if (finest) return take_mesh(plan, finest);
+    return weft_pass_refuse(plan->pass,
+                            "expected one mesh, or one that divides the axes of the others, found %zu: pipeline stages "
+                            "are not partitioned",
+                            p->nmeshes);
 }
 
 static weft_status check_serial(spmd_plan *plan) {
@@ -64,6 +79,7 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
     if (!v->counts || !p || !p->mesh || v->is_fixed || v->is_pinned) return NULL;
     char words[160];
     axes_placed want = placed_of(&plan->mesh, p);
+    if (p->ndim != v->whole.ndim && plan->is_told) return NULL;
     if (p->ndim != v->whole.ndim && p->ndim == (int)v->var->ndim)
         return weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
                               "var %s: annotated as declared, with %d dimensions, but what is written to it has %d",
@@ -74,12 +90,14 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
     for (int d = 0; d < v->whole.ndim; d++) {
         int fit = placed_fitting(&plan->mesh, &want, d, v->whole.dims[d]);
         if (fit == want.naxes[d]) continue;
-        TRY(weft_pass_left(plan->pass, NULL, WEFT_REASON_SHAPE,
-                           "var %s: annotated %s, but dimension %d of extent %lld leaves some of %lld ranks without "
-                           "elements: it is %s",
-                           v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
-                           (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&want, d)),
-                           fit ? "sharded by fewer of these axes" : "whole"));
+        if (!plan->is_told)
+            TRY(weft_pass_left(
+                plan->pass, NULL, WEFT_REASON_SHAPE,
+                "var %s: annotated %s, but dimension %d of extent %lld leaves some of %lld ranks without "
+                "elements: it is %s",
+                v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
+                (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&want, d)),
+                fit ? "sharded by fewer of these axes" : "whole"));
         want.naxes[d] = (uint8_t)fit;
         fixes = false;
     }
@@ -107,6 +125,17 @@ static weft_status read_annotations(spmd_plan *plan) {
         }
     }
     return NULL;
+}
+
+weft_status spmd_use_mesh(spmd_plan *plan, const mesh *m) {
+    TRY(take_mesh(plan, m));
+    for (size_t i = 0; i < plan->nvars; i++) {
+        plan->vars[i].want = (axes_placed){.naxes = {0}};
+        plan->vars[i].is_fixed = false;
+        memset(plan->vars[i].origin, 0, sizeof plan->vars[i].origin);
+    }
+    plan->is_told = true;
+    return read_annotations(plan);
 }
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
@@ -166,7 +195,6 @@ weft_status spmd_read(spmd_plan *plan) {
     arena_init(&plan->memory, &plan->program->context->allocator);
     arena_init(&plan->decided, &plan->program->context->allocator);
     TRY(read_mesh(plan));
-    TRY(spmd_paths_init(&plan->mesh, &plan->memory));
     TRY(check_serial(plan));
     plan->nvars = plan->program->nall_vars;
     TRY(shape_env_init(&plan->types, plan->program, &plan->memory));

@@ -280,7 +280,7 @@ static weft_status write_vars(walk *w) {
 weft_status spmd_rewrite(spmd_plan *plan, rank_edits *edits) {
     walk w = {.plan = plan, .edits = true, .emit = {.plan = plan}};
     if (edits && plan->placed) TRY(spmd_places_create(plan, edits, &w.emit.places));
-    TRY(program_add_mesh(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
+    TRY(program_divide_meshes(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     TRY(write_vars(&w));
