@@ -47,14 +47,11 @@ static int by_type(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What keeps ops of a type from running; NULL: nothing does. The planner does the work of control ops and of those that
- * only name bytes. */
+/* What keeps ops of a type from running; NULL: nothing does. */
 static const char *lack_of(const char *type) {
     weft_op_info info;
-    char devices[128];
     if (!weft_op_info_find(type, &info)) return "not in the op table: cannot run";
-    if (weft_op_devices_print(type, devices, sizeof devices)) return NULL;
-    return strcmp(info.family, "control") == 0 || strchr(info.outputs, '&') ? NULL : "no kernel";
+    return weft_op_can_run(type) ? NULL : "no kernel";
 }
 
 /* Counts of equal strings, most frequent first; sorts the strings. */

@@ -296,12 +296,12 @@ static const struct {
                 {"set_value_grad", set_value_grad},           {"trace", trace},
                 {"trace_grad", trace_grad}};
 
-bool unroll_is_rewritten(const weft_op *op) {
+bool unroll_rewrites(const char *type) {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++)
-        if (op_is(op, rewrites[i].type)) return true;
+        if (strcmp(type, rewrites[i].type) == 0) return true;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        if (op_is(op, products[i].type)) return true;
-    return rewrite_is_composed(op) || unroll_is_fused(op);
+        if (strcmp(type, products[i].type) == 0) return true;
+    return rewrite_is_composed(type) || unroll_is_fused(type);
 }
 
 weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
@@ -310,6 +310,6 @@ weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
         if (op_is(op, rewrites[i].type)) return rewrites[i].run(&r);
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (op_is(op, products[i].type)) return product(&r, &products[i]);
-    if (rewrite_is_composed(op)) return rewrite_composed(&r);
-    return unroll_is_fused(op) ? unroll_fused(u, s, op) : NULL;
+    if (rewrite_is_composed(weft_op_type(op))) return rewrite_composed(&r);
+    return unroll_is_fused(weft_op_type(op)) ? unroll_fused(u, s, op) : NULL;
 }

@@ -33,7 +33,7 @@ WEFT_MUST_USE weft_status rewrite_emit(const rewriting *r, const char *type, con
 WEFT_MUST_USE weft_status rewrite_sum_to(const rewriting *r, weft_var *from, weft_var *like, weft_var *to);
 
 /* rewrite_composed.c: an op that is some calls of others. */
-bool rewrite_is_composed(const weft_op *op);
+bool rewrite_is_composed(const char *type);
 WEFT_MUST_USE weft_status rewrite_composed(const rewriting *r);
 
 #endif

@@ -99,8 +99,8 @@ static weft_status scatter(const fused *f) {
     return emit_collective(f, "reduce_scatter", stacked, to);
 }
 
-bool unroll_is_fused(const weft_op *op) {
-    return op_is(op, "fused_all_gather_matmul") || op_is(op, "fused_matmul_reduce_scatter");
+bool unroll_is_fused(const char *type) {
+    return strcmp(type, "fused_all_gather_matmul") == 0 || strcmp(type, "fused_matmul_reduce_scatter") == 0;
 }
 
 weft_status unroll_fused(unroll *u, unroll_scope *s, weft_op *op) {

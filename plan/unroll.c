@@ -315,7 +315,7 @@ static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
             return NULL;
         }
     TRY(unroll_array_op(u, s, op, &done));
-    if (!done && unroll_is_rewritten(op)) {
+    if (!done && unroll_rewrites(weft_op_type(op))) {
         TRY(unroll_rewrite(u, s, op));
         done = true;
     }
@@ -340,7 +340,7 @@ static bool needs_unrolling(const weft_program *p) {
     for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) {
             for (size_t k = 0; k < sizeof types / sizeof *types; k++)
                 if (op_is(op, types[k])) return true;
-            if (unroll_is_rewritten(op)) return true;
+            if (unroll_rewrites(weft_op_type(op))) return true;
             FOR_EACH_ARG(op, true, use_of) {
                 if (unroll_is_array(use_var(p, use_of))) return true;
             }

@@ -90,11 +90,11 @@ WEFT_MUST_USE weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_
 /* An op that reads or writes tensor arrays; *out_done: it was one. */
 WEFT_MUST_USE weft_status unroll_array_op(unroll *u, unroll_scope *s, weft_op *op, bool *out_done);
 
-/* rewrite.c: an op that comes to others. */
-bool unroll_is_rewritten(const weft_op *op);
+/* rewrite.c: ops that come to others. */
+bool unroll_rewrites(const char *type);
 WEFT_MUST_USE weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op);
 /* rewrite_fused.c: the same for a collective with products. */
-bool unroll_is_fused(const weft_op *op);
+bool unroll_is_fused(const char *type);
 WEFT_MUST_USE weft_status unroll_fused(unroll *u, unroll_scope *s, weft_op *op);
 
 #endif

@@ -6,6 +6,7 @@
 #include "executor/devices/cpu/cpu.h"
 #include "executor/devices/plugin.h"
 #include "ops/table.h"
+#include "plan/unroll.h"
 #include "weft/op_table.h"
 
 static const device_engine *const built_in[] = {&device_cpu};
@@ -81,6 +82,14 @@ static size_t print_devices(int row, char *out_text, size_t nbytes) {
 
 size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes) {
     return print_devices(ops_row_of(type), out_text, nbytes);
+}
+
+bool weft_op_can_run(const char *type) {
+    int row = ops_row_of(type);
+    if (row < 0) return false;
+    weft_op_info info = weft_op_info_at((size_t)row);
+    bool is_planned = strcmp(info.family, "control") == 0 || strchr(info.outputs, '&') || unroll_rewrites(type);
+    return is_planned || print_devices(row, NULL, 0) > 0;
 }
 
 weft_status weft_op_host_reason(weft_context *context, const char *device_name, const char *type,

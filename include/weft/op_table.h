@@ -36,6 +36,9 @@ size_t weft_op_effects_print(uint32_t effects, char *out_text, size_t nbytes);
 /* "cpu": the devices that have a kernel for ops of that type. Cut to nbytes - 1 bytes; returns the bytes that all of
  * them need. It returns 0 where the planner does the op's work, or nothing runs it. */
 size_t weft_op_devices_print(const char *type, char *out_text, size_t nbytes);
+/* Whether ops of that type run: a device has a kernel for them, or the planner does their work or puts others in their
+ * place. */
+bool weft_op_can_run(const char *type);
 
 /* Why ops of that type run on the host where the executor's device is `device`, with copies there and back; NULL: they
  * do not, or nothing runs them. Types of arguments may be another reason (weft_executor_options.strict_device). A device

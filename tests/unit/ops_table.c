@@ -323,6 +323,17 @@ Test(ops_table, devices_are_told_by_their_tables) {
     }
 }
 
+/* By a kernel, by the planner, as a name of others' bytes, as other ops; not at all. */
+Test(ops_table, what_can_run) {
+    static const char *const can[] = {"matmul_v2", "conditional_block", "coalesce_tensor", "frobenius_norm",
+                                      "multi_dot", "matmul_v2_grad_grad", "fused_all_gather_matmul"};
+    for (size_t i = 0; i < sizeof can / sizeof *can; i++) cr_expect(weft_op_can_run(can[i]), "%s", can[i]);
+    cr_expect_not(weft_op_can_run("unheard_of"));
+    size_t ncannot = 0;
+    for (size_t i = 0; i < ops_count(context); i++) ncannot += !weft_op_can_run(ops_at(context, i)->type);
+    cr_expect_eq(ncannot, 0, "%zu types have a row and nothing that runs them", ncannot);
+}
+
 Test(ops_table, documentation_is_up_to_date) {
     char *printed, *doc;
     size_t nprinted, ndoc;
