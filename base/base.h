@@ -58,6 +58,16 @@ static inline bool base_add(size_t a, size_t b, size_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
+/* The greatest one; of 0 and a it is a. */
+static inline int64_t base_common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* Asks for the memory at `ptr` ahead of its use. The empty asm counts as an effect: gcc takes a function that only
  * prefetches for one without any, and drops calls of it. */
 static inline void base_prefetch(const void *ptr) {

@@ -34,6 +34,12 @@ weft_status require_real(const kernel_prepare *p, const tensor *t, const char *w
     return kernel_unsupported(p, "expected %s of float32 or float64, found %s", what, dtype_text(t->dtype));
 }
 
+weft_status require_integers(const kernel_prepare *p, const tensor *t, const char *what) {
+    TRY(require_present(p, t, what));
+    if (t->dtype == WEFT_INT32 || t->dtype == WEFT_INT64) return NULL;
+    return kernel_unsupported(p, "%s: expected int32 or int64, found %s", what, dtype_text(t->dtype));
+}
+
 weft_status require_fp32(const kernel_prepare *p, const tensor *t, const char *what) {
     TRY(require_present(p, t, what));
     if (t->dtype == WEFT_FP32) return NULL;

@@ -18,6 +18,7 @@ WEFT_MUST_USE weft_status axis_split_prepare(const kernel_prepare *p, const tens
 
 /* prepare: refuses a missing argument, and element types that the kernel has no loop for. */
 WEFT_MUST_USE weft_status require_real(const kernel_prepare *p, const tensor *t, const char *what);
+WEFT_MUST_USE weft_status require_integers(const kernel_prepare *p, const tensor *t, const char *what);
 WEFT_MUST_USE weft_status require_fp32(const kernel_prepare *p, const tensor *t, const char *what);
 WEFT_MUST_USE weft_status require_present(const kernel_prepare *p, const tensor *t, const char *what);
 WEFT_MUST_USE weft_status require_numel(const kernel_prepare *p, const tensor *t, int64_t numel, const char *what);

@@ -60,6 +60,13 @@ static inline void tensor_set_real(tensor *t, int64_t i, double value) {
     else
         ((float *)t->data)[i] = (float)value;
 }
+/* Stores one element of a tensor of int32 or int64. */
+static inline void tensor_set_integer(tensor *t, int64_t i, int64_t value) {
+    if (t->dtype == WEFT_INT64)
+        ((int64_t *)t->data)[i] = value;
+    else
+        ((int32_t *)t->data)[i] = (int32_t)value;
+}
 /* Adds to one element; nothing where the argument is absent. */
 static inline void tensor_add_real(tensor *t, int64_t i, double value) {
     if (t) tensor_set_real(t, i, tensor_real(t, i) + value);

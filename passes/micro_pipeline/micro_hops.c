@@ -17,18 +17,9 @@ static int32_t member(const chunk_plan *p, int64_t offset) {
     return (int32_t)((p->member + offset + p->nranks) % p->nranks);
 }
 
-static int32_t common_divisor(int32_t a, int32_t b) {
-    while (b) {
-        int32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* By where it stands on its circle. */
 int chunk_lane(int nranks, int from, int s, bool back) {
-    int step = common_divisor(nranks, s), length = nranks / step, at = from % step, index = 0;
+    int step = (int)base_common_divisor(nranks, s), length = nranks / step, at = from % step, index = 0;
     for (; at != from; index++) at = (at - s + nranks) % nranks;
     return (back ? MICRO_WAY_LANES : 0) + (length % 2 && index == length - 1 ? 2 : index % 2);
 }

@@ -13,15 +13,6 @@ typedef struct divisions {
     int count[AXES_MESH], total;
 } divisions;
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Divides the axis behind its first `major` ranks, if that goes with where it is divided already. */
 static void divide(divisions *to, int axis, int64_t major, int naxes) {
     int at = 0, n = to->count[axis];
@@ -44,7 +35,7 @@ static void look_at(const spmd_plan *plan, const axes_rule *r, const axes_dim *d
         int axis = v->want.axes[d][i];
         for (int64_t n = plan->mesh.axes.extent[axis], major = 1; n > 1;) {
             while (left == 1 && at + 1 < dim->nfactors) left = r->factors[dim->factors[++at]].size;
-            int64_t some = left > 1 ? common_divisor(left, n) : 1;
+            int64_t some = left > 1 ? base_common_divisor(left, n) : 1;
             if (some == 1) return;
             major *= some;
             n /= some;

@@ -85,15 +85,6 @@ const int64_t *cpu_group_run_timed(cpu_call *head) {
 
 /* --- making ------------------------------------------------------------------------------------------------------- */
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static size_t args_nbytes(const cpu_call *b) {
     size_t nbytes = 0;
     uint32_t nin = b->instr->in_first[b->instr->schema->ninputs],
@@ -116,7 +107,7 @@ static size_t extent_of(const cpu_call *first, size_t count, int64_t *out_nparts
     int64_t nparts = 0;
     size_t n = 0, nbytes = 0;
     for (; n < count && can_be_fused(&first[n]); n++) {
-        int64_t parts = common_divisor(first[n].call.split.nrows, nparts);
+        int64_t parts = base_common_divisor(first[n].call.split.nrows, nparts);
         size_t touched = nbytes + args_nbytes(&first[n]);
         if (parts < 2 || touched / (size_t)parts > PART_NBYTES_MOST) break;
         nparts = parts;

@@ -27,20 +27,6 @@ static weft_status require_ordered(const kernel_prepare *p, const tensor *t, con
     return is_integer(t->dtype) ? NULL : require_real(p, t, what);
 }
 
-static weft_status require_integers(const kernel_prepare *p, const tensor *t, const char *what) {
-    TRY(require_present(p, t, what));
-    return is_integer(t->dtype)
-               ? NULL
-               : kernel_unsupported(p, "%s: expected int32 or int64, found %s", what, dtype_text(t->dtype));
-}
-
-static void set_integer(tensor *t, int64_t i, int64_t value) {
-    if (t->dtype == WEFT_INT64)
-        ((int64_t *)t->data)[i] = value;
-    else
-        ((int32_t *)t->data)[i] = (int32_t)value;
-}
-
 /* --- bincount ----------------------------------------------------------------------------------------------------- */
 
 static weft_status prepare_bincount(kernel_prepare *p) {
@@ -64,7 +50,7 @@ static weft_status run_bincount(const kernel_call *c) {
         if (weights)
             tensor_set_real(out, k, tensor_real(out, k) + tensor_real(weights, i));
         else
-            set_integer(out, k, tensor_integer(out, k) + 1);
+            tensor_set_integer(out, k, tensor_integer(out, k) + 1);
     }
     return NULL;
 }
@@ -111,7 +97,7 @@ static weft_status run_searchsorted(const kernel_call *c) {
             else
                 high = middle;
         }
-        set_integer(arg_out(c, 0), i, low);
+        tensor_set_integer(arg_out(c, 0), i, low);
     }
     return NULL;
 }
@@ -223,12 +209,12 @@ static weft_status run_unique(const kernel_call *c) {
         return kernel_failed(c, "expected %lld different values in X, found %lld", (long long)s->found,
                              (long long)found);
     if (!s->sorted) number_by_meeting(s, group, first, found);
-    for (int64_t g = 0; counts && g < found; g++) set_integer(counts, g, 0);
+    for (int64_t g = 0; counts && g < found; g++) tensor_set_integer(counts, g, 0);
     for (int64_t i = s->extent - 1; i >= 0; i--) {
         copy_slice(s, x, i, out, group[i]);
-        if (indices) set_integer(indices, group[i], i);
-        if (counts) set_integer(counts, group[i], tensor_integer(counts, group[i]) + 1);
-        if (arg_out(c, OUT_INDEX)) set_integer(arg_out(c, OUT_INDEX), i, group[i]);
+        if (indices) tensor_set_integer(indices, group[i], i);
+        if (counts) tensor_set_integer(counts, group[i], tensor_integer(counts, group[i]) + 1);
+        if (arg_out(c, OUT_INDEX)) tensor_set_integer(arg_out(c, OUT_INDEX), i, group[i]);
     }
     return NULL;
 }
@@ -274,8 +260,8 @@ static weft_status run_consecutive(const kernel_call *c) {
         if (begins && found < s->found) copy_slice(s, x, i, arg_out(c, RUN_VALUES), found);
         if (begins) first = i;
         found += begins;
-        if (index) set_integer(index, i, found - 1);
-        if (counts && found <= s->found) set_integer(counts, found - 1, i - first + 1);
+        if (index) tensor_set_integer(index, i, found - 1);
+        if (counts && found <= s->found) tensor_set_integer(counts, found - 1, i - first + 1);
     }
     if (found == s->found) return NULL;
     return kernel_failed(c, "expected %lld runs of values in X, found %lld", (long long)s->found, (long long)found);

@@ -7,20 +7,6 @@
 
 #include "executor/kernels/layout.h"
 
-static weft_status require_integers(const kernel_prepare *p, const tensor *t, const char *what) {
-    TRY(require_present(p, t, what));
-    return t->dtype == WEFT_INT32 || t->dtype == WEFT_INT64
-               ? NULL
-               : kernel_unsupported(p, "%s: expected int32 or int64, found %s", what, dtype_text(t->dtype));
-}
-
-static void set_integer(tensor *t, int64_t i, int64_t value) {
-    if (t->dtype == WEFT_INT64)
-        ((int64_t *)t->data)[i] = value;
-    else
-        ((int32_t *)t->data)[i] = (int32_t)value;
-}
-
 /* --- viterbi_decode ------------------------------------------------------------------------------------------------ */
 
 enum { IN_SCORES, IN_MOVES, IN_LENGTH, OUT_SCORES = 0, OUT_PATH };
@@ -97,7 +83,7 @@ static weft_status run_viterbi(const kernel_call *c) {
         if (length > longest) longest = length;
         tensor_set_real(arg_out(c, OUT_SCORES), row, best_path(c, row, length, from, &tag));
         for (int64_t t = length - 1; t >= 0; t--) {
-            set_integer(path, row * s->longest + t, tag);
+            tensor_set_integer(path, row * s->longest + t, tag);
             if (t) tag = from[t * s->tags + tag];
         }
     }
@@ -133,7 +119,7 @@ static weft_status run_tree(const kernel_call *c) {
             if (beam < 0 || beam >= beams)
                 return kernel_failed(c, "Parents: expected 0 to %lld, found %lld", (long long)beams - 1,
                                      (long long)beam);
-            set_integer(arg_out(c, 0), row + i % beams, tensor_integer(ids, row + beam));
+            tensor_set_integer(arg_out(c, 0), row + i % beams, tensor_integer(ids, row + beam));
             beam = tensor_integer(parents, row + beam);
         }
     return NULL;
@@ -186,7 +172,7 @@ static int64_t distance_of(const kernel_call *c, int64_t row, int64_t m, int64_t
 static weft_status run_distance(const kernel_call *c) {
     const tensor *hyps = arg_in(c, IN_HYPS), *refs = arg_in(c, IN_REFS);
     bool normalized = *(const bool *)c->state;
-    if (arg_out(c, OUT_COUNT)) set_integer(arg_out(c, OUT_COUNT), 0, hyps->dims[0]);
+    if (arg_out(c, OUT_COUNT)) tensor_set_integer(arg_out(c, OUT_COUNT), 0, hyps->dims[0]);
     for (int64_t row = 0; row < hyps->dims[0]; row++) {
         int64_t m = tensor_integer(arg_in(c, IN_HYPS_LENGTH), row), n = tensor_integer(arg_in(c, IN_REFS_LENGTH), row);
         if (m < 0 || m > hyps->dims[1] || n < 0 || n > refs->dims[1] || (normalized && n == 0))
