@@ -123,7 +123,7 @@ static weft_status print(const cli_args *args, const way *all) {
     if (as_json) return cli_json_print(args, root, stderr);
     json_decref(root);
     if (all[WAYS - 1].bound_ns >= 0)
-        printf("no buckets in order of readiness end a step before %.6f ms\n", 1e-6 * (double)all[WAYS - 1].bound_ns);
+        printf("no buckets in this order end a step before %.6f ms\n", 1e-6 * (double)all[WAYS - 1].bound_ns);
     return NULL;
 }
 

@@ -13,9 +13,10 @@
 
 enum { MOST_LANES = 8, MOST_STATES = 1 << 16 }; /* the checker's */
 
-/* By item: instructions of compute before it is ready, and before the first that needs it. */
+/* Instructions of compute: by item, so many before the first that needs it. By their number: when so many have run. */
 typedef struct places {
-    uint32_t *after, *needed;
+    uint32_t *needed;
+    int64_t *clock;
     uint32_t ncompute;
 } places;
 
@@ -42,20 +43,14 @@ static const char *why_not(const bucket_times *t) {
 static weft_status find_places(const bucket_times *t, places *out) {
     const weft_plan *plan = t->plan;
     size_t n = t->problem.nitems;
-    uint32_t after[MOST_LANES] = {0};
-    out->after = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
     out->needed = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
-    if (!out->after || !out->needed) return base_out_of_memory();
+    out->clock = ARENA_ARRAY(t->scratch, int64_t, plan->ninstrs + 1);
+    if (!out->needed || !out->clock) return base_out_of_memory();
     for (size_t i = 0; i < n; i++) out->needed[i] = UINT32_MAX;
     for (size_t i = 0; i < plan->ninstrs; i++) {
-        const plan_instr *instr = &plan->instrs[i];
-        int32_t lane = bucket_lane(t, instr->stream);
-        out->ncompute += lane < 0;
-        if (lane < 0) continue;
-        for (uint32_t w = 0; w < instr->nwaits; w++)
-            if (instr->waits[w].stream == 0 && (uint32_t)instr->waits[w].count > after[lane])
-                after[lane] = (uint32_t)instr->waits[w].count;
-        out->after[t->item_of[i]] = after[lane];
+        if (bucket_lane(t, plan->instrs[i].stream) >= 0) continue;
+        out->clock[out->ncompute + 1] = plan_later(out->clock[out->ncompute], t->ns[i]);
+        out->ncompute++;
     }
     for (size_t e = 0; e < t->nedges; e++) {
         uint32_t *needed = &out->needed[t->edges[e].item],
@@ -201,7 +196,8 @@ static void put_gradient(buffer *out, const bucket_times *t, const places *at, s
     buffer_format(out,
                   ", \"kind\": %u, \"nbytes\": %zu, \"alone_ns\": %" PRId64 ", \"after\": %u, \"ready_ns\": %" PRId64
                   ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
-                  item->kind, item->nbytes, item->alone_ns, at->after[i], item->ready_ns, at->needed[i], item->tail_ns);
+                  item->kind, item->nbytes, item->alone_ns, t->made_after[i], at->clock[t->made_after[i]], at->needed[i],
+                  item->tail_ns);
 }
 
 static int64_t sum_of(const int64_t *ns, size_t first, size_t end) {

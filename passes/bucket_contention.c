@@ -105,9 +105,7 @@ static void list_parts(race *r) {
         const plan_instr *instr = &t->plan->instrs[i];
         if (bucket_lane(t, instr->stream) < 0) continue;
         size_t k = r->bucket_of[t->item_of[i]];
-        for (uint32_t w = 0; w < instr->nwaits; w++)
-            if (instr->waits[w].stream == 0 && (uint32_t)instr->waits[w].count > r->needs[k])
-                r->needs[k] = (uint32_t)instr->waits[w].count;
+        if (t->made_after[t->item_of[i]] > r->needs[k]) r->needs[k] = t->made_after[t->item_of[i]];
         if (t->buckets[k].count == 1) add_part(r, k, t->ns[i], instr->ring_id >= 0);
     }
     for (size_t k = 0; k < t->nbuckets; k++) {

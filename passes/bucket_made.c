@@ -28,9 +28,10 @@ static weft_status list_items(bucket_times *t) {
     bucket_kind *kinds = ARENA_ARRAY(t->scratch, bucket_kind, t->nlanes + 1);
     plan_stream *streams;
     t->item_of = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
+    t->made_after = ARENA_ARRAY(t->scratch, uint32_t, n + 1);
     t->answer.begins = ARENA_ARRAY(t->scratch, bool, n + 1);
     t->edges = ARENA_ARRAY(t->scratch, bucket_edge, count_waits(t) + 1);
-    if (!items || !kinds || !t->item_of || !t->answer.begins || !t->edges) return base_out_of_memory();
+    if (!items || !kinds || !t->item_of || !t->made_after || !t->answer.begins || !t->edges) return base_out_of_memory();
     TRY(plan_list_streams(t->plan, t->scratch, &streams));
     t->problem = (bucket_problem){.items = items, .kinds = kinds, .nkinds = t->nlanes};
     for (uint32_t k = 0; k < t->nlanes; k++) kinds[k].lane = k;
@@ -45,6 +46,8 @@ static weft_status list_items(bucket_times *t) {
         }
         if (lane < 0) continue;
         items[t->problem.nitems] = (bucket_item){.alone_ns = t->ns[i], .kind = (uint32_t)lane};
+        for (uint32_t w = 0; w < instr->nwaits; w++)
+            if (instr->waits[w].stream == 0) t->made_after[t->problem.nitems] = (uint32_t)instr->waits[w].count;
         t->item_of[i] = (uint32_t)t->problem.nitems;
         t->answer.begins[t->problem.nitems++] = true;
     }

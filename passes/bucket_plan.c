@@ -163,20 +163,32 @@ static weft_status find_good(solver *s, bucket_answer *a) {
     return bucket_search(p, BUCKET_STATES / 4, s->scratch, a);
 }
 
+static weft_status solver_init(solver *s, const bucket_problem *problem, arena *scratch) {
+    *s = (solver){.problem = problem, .scratch = scratch};
+    TRY(bucket_chains_create(problem, scratch, &s->chains));
+    count_states(s);
+    size_t nstates = s->nstates != SIZE_MAX ? s->nstates : problem->nitems + 1;
+    s->end = ARENA_ARRAY(scratch, int64_t, nstates);
+    s->from = ARENA_ARRAY(scratch, uint32_t, nstates);
+    return s->end && s->from ? NULL : base_out_of_memory();
+}
+
 static weft_status solve_lane(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer) {
-    solver s = {.problem = problem, .scratch = scratch};
+    solver s;
     bucket_answer a = {.begins = ARENA_ARRAY(scratch, bool, problem->nitems + 1), .step_ns = problem->compute_ns};
     if (!a.begins) return base_out_of_memory();
-    TRY(bucket_chains_create(problem, scratch, &s.chains));
-    count_states(&s);
-    size_t nstates = s.nstates != SIZE_MAX ? s.nstates : problem->nitems + 1;
-    s.end = ARENA_ARRAY(scratch, int64_t, nstates);
-    s.from = ARENA_ARRAY(scratch, uint32_t, nstates);
-    if (!s.end || !s.from) return base_out_of_memory();
+    TRY(solver_init(&s, problem, scratch));
     a.bound_ns = a.step_ns;
     if (problem->nitems) TRY(s.nstates != SIZE_MAX ? find_best(&s, &a) : find_good(&s, &a));
     for (size_t i = 0; i < problem->nitems; i++) a.nbuckets += a.begins[i];
     *out_answer = a;
+    return NULL;
+}
+
+weft_status bucket_plan_ends_by(const bucket_problem *problem, int64_t limit_ns, arena *scratch, bool *out) {
+    solver s;
+    TRY(solver_init(&s, problem, scratch));
+    *out = limit_ns >= problem->compute_ns && s.nstates != SIZE_MAX && solve(&s, limit_ns);
     return NULL;
 }
 

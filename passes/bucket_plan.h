@@ -8,7 +8,7 @@
 
 /* What is reduced by itself or with others of its kind, in the order in which reduces stand. */
 typedef struct bucket_item {
-    int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before in its lane */
+    int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before of its kind */
     int64_t tail_ns;       /* what the step takes from the end of its reduce on, at least */
     int64_t alone_ns;      /* what its reduce takes alone */
     size_t nbytes, padded; /* alone, and as a part of a bucket */
@@ -52,6 +52,11 @@ typedef struct bucket_answer {
  * at most, where it matters which results the step needs first. */
 enum { BUCKET_STATES = 1 << 21 };
 WEFT_MUST_USE weft_status bucket_plan_solve(const bucket_problem *problem, arena *scratch, bucket_answer *out_answer);
+
+/* Whether some plan of this form ends the step by then: one recurrence. Items are of one lane. False where several kinds
+ * have more than BUCKET_STATES combinations. */
+WEFT_MUST_USE weft_status bucket_plan_ends_by(const bucket_problem *problem, int64_t limit_ns, arena *scratch,
+                                              bool *out);
 
 /* The same by branch and bound (bucket_search.c) for several kinds: looks for a better plan than `a`, which is one with
  * its bound, and for a higher bound. At most so many nodes are kept at once. */

@@ -44,9 +44,15 @@ static int64_t start_without(player *p, const plan_instr *instr, bool *out_waite
     return at;
 }
 
+/* When what makes the item has run on the compute stream. */
+static int64_t made_at(const player *p, uint32_t item) {
+    uint32_t count = p->t->made_after[item];
+    return count ? p->end[index_of(p, p->streams[0].instrs[count - 1])] : 0;
+}
+
 static weft_status find_ready(player *p, bucket_item *items) {
     bucket_times *t = p->t;
-    int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->nlanes + 1);
+    int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->problem.nkinds + 1);
     if (!ready) return base_out_of_memory();
     for (size_t i = 0; i < p->plan->ninstrs; i++) {
         const plan_instr *instr = &p->plan->instrs[i];
@@ -55,7 +61,9 @@ static weft_status find_ready(player *p, bucket_item *items) {
         int64_t at = start_without(p, instr, &waited);
         int32_t lane = bucket_lane(t, instr->stream);
         if (lane >= 0) {
-            items[t->item_of[i]].ready_ns = ready[lane] = later(ready[lane], at);
+            bucket_item *item = &items[t->item_of[i]];
+            at = later(at, made_at(p, t->item_of[i]));
+            item->ready_ns = ready[item->kind] = later(ready[item->kind], at);
             t->stalls = t->stalls || waited;
             continue;
         }
@@ -173,7 +181,7 @@ static void play_all(player *p, const uint32_t *bucket_of, int64_t *ready) {
         for (; p->edge < t->nedges && t->edges[p->edge].instr == i; p->edge++)
             at = later(at, t->buckets[bucket_of[t->edges[p->edge].item]].end_ns);
         if (bucket_lane(t, instr->stream) >= 0) {
-            play_reduce(p, i, bucket_of, at, ready);
+            play_reduce(p, i, bucket_of, later(at, made_at(p, t->item_of[i])), ready);
             continue;
         }
         p->start[i] = at;

@@ -14,6 +14,8 @@ enum { BUCKET_ALONE = UINT32_MAX };
 typedef struct bucket_reduce {
     const access *ops; /* its collectives and scales, one behind the other on one stream */
     size_t nops;
+    const access *makers; /* what its collectives wait for: what made the bytes, or is not to see them reduced */
+    size_t nmakers;
     const access *users; /* what touches the result afterwards */
     size_t nusers;
     size_t nbytes, padded;
@@ -44,6 +46,7 @@ typedef struct bucket_times {
     bucket_problem problem;
     uint32_t *reduce_of;       /* by item: the bucket_reduce; BUCKET_ALONE: another instruction of the stream */
     uint32_t *item_of;         /* by instruction of the stream */
+    uint32_t *made_after;      /* by item: its reduce waits for so many instructions of compute */
     const char **names;        /* by bucket_reduce */
     struct bucket_edge *edges; /* instructions that need an item's result, in plan order */
     size_t nedges;

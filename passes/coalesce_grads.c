@@ -5,8 +5,8 @@
  * key (rings in order, reduce types, dtype, mesh, scale factor, stream; bucket_former.h). A bucket of members m1 .. mk
  * is reduced where mk was. So it must be closed before a sync that comes after any other access to a member's bytes;
  * and by its size: "flush" closes it when it has the limit, "cap" before it would go beyond. With bucket_mb: auto it is
- * closed where the best plan says so (bucket_plan.h). All of this is decided from the program (and a cluster file)
- * alone, so it is the same on every rank.
+ * closed where the best plan says so (bucket_plan.h), and syncs may stand in another order before (bucket_order.h). All
+ * of this is decided from the program (and a cluster file) alone, so it is the same on every rank.
  *
  * A member is a dense tensor of known shape that nothing else aliases, keeps, feeds or fetches. It is reduced once, and
  * ops of block 0 write it, without a sub-block. Scales that prune_grad_scale left become one scale a bucket. Sources:
@@ -40,6 +40,7 @@ typedef struct coalescer {
     bit_set repeated;     /* classes with more than one sync */
     bucket_times times;   /* bucket_mb: auto */
     bool *begins;         /* by sync: a bucket begins with it; NULL: that goes by size */
+    moved_ops moved;      /* syncs that are sent in another order */
 } coalescer;
 
 /* --- who may be a member ------------------------------------------------------------------------------------------ */
@@ -181,6 +182,8 @@ static weft_status describe(coalescer *n, const grad_sync *s, bucket_reduce *out
     const access *accesses = accesses_of(&n->syncs.index, s->var, &naccesses);
     *out = (bucket_reduce){.ops = grad_sync_ops(&n->syncs, s),
                            .nops = grad_sync_nops(s),
+                           .makers = accesses,
+                           .nmakers = s->before,
                            .users = accesses + after,
                            .nusers = naccesses - after,
                            .name = s->var->name->bytes,
@@ -191,15 +194,49 @@ static weft_status describe(coalescer *n, const grad_sync *s, bucket_reduce *out
     return check_member(n, s).message ? NULL : kind_of(n, s, &out->kind);
 }
 
-static weft_status plan_buckets(coalescer *n) {
+static weft_status find_plan(coalescer *n) {
     bucket_reduce *reduces = ARENA_ARRAY(n->scratch, bucket_reduce, n->syncs.count);
-    n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
-    if (!reduces || !n->begins) return base_out_of_memory();
+    if (!reduces) return base_out_of_memory();
     for (size_t i = 0; i < n->syncs.count; i++) TRY(describe(n, &n->syncs.items[i], &reduces[i]));
     bucket_model model;
     TRY(bucket_model_read(n->pass, &model));
-    TRY(bucket_times_find(n->pass, &n->syncs.index, &model, reduces, n->syncs.count, (uint32_t)n->former.nopen,
-                          &n->times));
+    return bucket_times_find(n->pass, &n->syncs.index, &model, reduces, n->syncs.count, (uint32_t)n->former.nopen,
+                             &n->times);
+}
+
+/* Of the program with its syncs as they stand now. */
+static weft_status plan_anew(coalescer *n) {
+    bucket_rules rules = n->former.rules;
+    size_t nevents;
+    if (grad_syncs_have_streams(&n->syncs)) TRY(grad_sync_write_events(n->pass, n->program, &nevents));
+    bucket_times_fini(&n->times);
+    TRY(grad_syncs_find(n->pass, n->program, &n->syncs));
+    bucket_former_init(&n->former, &rules, n->scratch);
+    TRY(find_repeated(n));
+    return find_plan(n);
+}
+
+/* Sends what the step needs first before what is ready first, where it ends earlier then. */
+static weft_status order_reduces(coalescer *n) {
+    bucket_moves moves;
+    int64_t before = n->times.step_ns;
+    TRY(bucket_order_find(&n->times, &moves));
+    if (!moves.count) return NULL;
+    TRY(grad_syncs_move(&n->syncs, &moves, n->scratch, &n->moved));
+    TRY(plan_anew(n));
+    if (n->times.step_ns < before)
+        return weft_pass_did(n->pass,
+                             "%zu reduces are sent behind later ones that the step needs first: it ends %.6f ms earlier",
+                             moves.count, 1e-6 * (double)(before - n->times.step_ns));
+    moved_ops_undo(&n->moved);
+    return plan_anew(n);
+}
+
+static weft_status plan_buckets(coalescer *n) {
+    TRY(find_plan(n));
+    TRY(order_reduces(n));
+    n->begins = ARENA_ARRAY(n->scratch, bool, n->syncs.count);
+    if (!n->begins) return base_out_of_memory();
     for (size_t i = 0; i < n->times.problem.nitems; i++)
         if (n->times.reduce_of[i] != BUCKET_ALONE) n->begins[n->times.reduce_of[i]] = n->times.answer.begins[i];
     n->former.rules.begins = begins;
@@ -271,16 +308,19 @@ static weft_status coalesce(coalescer *n, const bucket_rules *rules) {
     size_t nbuckets;
     TRY(report(n, &nbuckets));
     TRY(grad_buckets_write(n->pass, n->program, &n->syncs, n->former.done, nbuckets));
+    bool edited = nbuckets || n->moved.count;
+    n->moved.count = 0;
     bucket_times_fini(&n->times);
     arena_fini(n->scratch);
     size_t nevents;
-    return has_streams && nbuckets ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
+    return has_streams && edited ? grad_sync_write_events(n->pass, n->program, &nevents) : NULL;
 }
 
 static weft_status run_with(coalescer *n, bucket_rules *rules) {
     TRY(grad_syncs_find(n->pass, n->program, &n->syncs));
     if (n->syncs.count == 0) return grad_syncs_none(n->pass, &n->syncs);
     weft_status status = coalesce(n, rules);
+    if (status) moved_ops_undo(&n->moved);
     bucket_times_fini(&n->times);
     return status;
 }

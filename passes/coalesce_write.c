@@ -121,3 +121,43 @@ weft_status grad_buckets_write(weft_pass_context *pass, weft_program *p, const g
     }
     return NULL;
 }
+
+/* --- in another order --------------------------------------------------------------------------------------------- */
+
+static void move_behind(weft_op *op, weft_op *where, moved_ops *out) {
+    out->ops[out->count] = op;
+    out->behind[out->count++] = op->prev;
+    weft_op_move_after(op, where);
+}
+
+/* A reduce takes the wait before it along. */
+static void move_sync(const grad_syncs *syncs, const grad_sync *s, const grad_sync *behind, moved_ops *out) {
+    weft_op *where = access_op(&syncs->index, grad_sync_last(syncs, behind));
+    for (size_t k = 0; k < grad_sync_nops(s); k++) {
+        weft_op *op = access_op(&syncs->index, grad_sync_ops(syncs, s)[k].position);
+        weft_op *wait = op_is_grad_reduce(op) ? grad_reduce_wait(op) : NULL;
+        if (wait) move_behind(wait, where, out), where = wait;
+        move_behind(op, where, out);
+        where = op;
+    }
+}
+
+weft_status grad_syncs_move(const grad_syncs *syncs, const bucket_moves *moves, arena *scratch, moved_ops *out) {
+    size_t most = 0;
+    for (size_t i = 0; i < moves->count; i++) most += 2 * grad_sync_nops(&syncs->items[moves->all[i].reduce]);
+    *out = (moved_ops){ARENA_ARRAY(scratch, weft_op *, most + 1), ARENA_ARRAY(scratch, weft_op *, most + 1), 0};
+    if (!out->ops || !out->behind) return base_out_of_memory();
+    for (size_t i = 0; i < moves->count; i++)
+        move_sync(syncs, &syncs->items[moves->all[i].reduce], &syncs->items[moves->all[i].behind], out);
+    return NULL;
+}
+
+void moved_ops_undo(moved_ops *moved) {
+    while (moved->count) {
+        weft_op *op = moved->ops[--moved->count], *behind = moved->behind[moved->count];
+        if (behind)
+            weft_op_move_after(op, behind);
+        else
+            weft_op_move_before(op, op->block->first);
+    }
+}

@@ -36,6 +36,22 @@ static uint32_t deadline_of(const fusion *f, const reduce_item *item) {
     return deadline;
 }
 
+/* What writes the bytes that are reduced: of all parts. */
+static weft_status find_makers(const fusion *f, const reduce_item *item, bucket_reduce *out) {
+    size_t count = 0, n;
+    for (size_t i = 0; i < item->nparts; i++, count += n)
+        (void)accesses_of(&f->index, reduce_part_x(item, &item->parts[i]), &n);
+    access *makers = ARENA_ARRAY(f->scratch, access, count + 1);
+    if (!makers) return base_out_of_memory();
+    for (size_t i = 0; i < item->nparts; i++) {
+        const access *all = accesses_of(&f->index, reduce_part_x(item, &item->parts[i]), &n);
+        for (size_t k = 0; k < n; k++)
+            if (all[k].position < item->position && (all[k].flags & ACCESS_WRITE)) makers[out->nmakers++] = all[k];
+    }
+    out->makers = makers;
+    return NULL;
+}
+
 /* What touches results afterwards: of all parts. */
 static weft_status find_users(const fusion *f, const reduce_item *item, bucket_reduce *out) {
     size_t count = 0, n;
@@ -68,6 +84,7 @@ static weft_status describe(fusion *f, const reduce_item *item, access *op, buck
                            .nbytes = item->nbytes,
                            .padded = padded(f, item),
                            .deadline = deadline_of(f, item)};
+    TRY(find_makers(f, item, out));
     TRY(find_users(f, item, out));
     return kind_of(f, item, &out->kind);
 }

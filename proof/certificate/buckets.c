@@ -34,30 +34,27 @@ static bool has_nbytes(const weft_program *p, const cert_gradient *g) {
     return n > 0 && n == g->nbytes;
 }
 
-static weft_status check_gradient(plan_check *p, cert_gradient *g, json_int_t *last_after) {
+static weft_status check_gradient(plan_check *p, cert_gradient *g) {
     const cert_plan *plan = &p->plan;
     const cert_bucket_kind *kind = &plan->kinds[g->kind];
     if (kind->ncosts && !has_nbytes(p->c->after.p, g) && !has_nbytes(p->c->before.p, g))
         return BAD(p->c, "\"%s\" is no var of the bytes that are said", g->var);
     if (kind->ncosts && g->alone != cert_prices_ns(kind->costs, kind->ncosts, g->nbytes))
         return BAD(p->c, "\"%s\" does not take so long", g->var);
-    if (g->after < last_after[kind->lane] || g->ready != p->clock[g->after] ||
-        g->tail != p->clock[plan->ncompute] - p->clock[g->needed])
+    if (g->ready != p->clock[g->after] || g->tail != p->clock[plan->ncompute] - p->clock[g->needed])
         return BAD(p->c, "\"%s\" is not ready or needed when it is said to be", g->var);
-    last_after[kind->lane] = g->after;
     p->of_kind[g->kind][p->count[g->kind]++] = g;
     return NULL;
 }
 
 static weft_status check_gradients(plan_check *p) {
     const cert_plan *plan = &p->plan;
-    json_int_t last_after[CERT_LANES] = {0};
     for (size_t k = 0; k < plan->nkinds; k++)
         if (!(p->of_kind[k] = ARENA_ARRAY(p->c->arena, cert_gradient *, plan->ngradients + 1)))
             return base_out_of_memory();
     for (size_t i = 0; i < plan->ncompute; i++) p->clock[i + 1] = p->clock[i] + plan->compute[i];
     for (size_t i = 0; i < plan->ngradients && !p->c->message; i++)
-        TRY(check_gradient(p, &plan->gradients[i], last_after));
+        TRY(check_gradient(p, &plan->gradients[i]));
     return NULL;
 }
 
@@ -111,15 +108,16 @@ static weft_status check_buckets(plan_check *p) {
 static void close_buckets(plan_check *p, size_t kind, size_t state, size_t stride, json_int_t limit) {
     const cert_bucket_kind *k = &p->plan.kinds[kind];
     cert_gradient *const *g = p->of_kind[kind];
-    json_int_t nbytes = 0, tail = 0;
+    json_int_t nbytes = 0, ready = 0, tail = 0;
     size_t j = p->at[kind];
     for (size_t i = j; i-- > 0 && (k->ncosts || i + 1 == j);) {
         json_int_t before = p->ends[state - (j - i) * stride];
         nbytes += g[i]->padded;
+        ready = LARGER(ready, g[i]->ready);
         tail = LARGER(tail, g[i]->tail);
         if (before == never) continue;
         json_int_t ns = i + 1 == j ? g[i]->alone : cert_prices_ns(k->costs, k->ncosts, nbytes);
-        json_int_t end = LARGER(before, g[j - 1]->ready) + ns;
+        json_int_t end = LARGER(before, ready) + ns;
         if (end < p->ends[state] && end + tail <= limit) p->ends[state] = end;
     }
 }

@@ -53,10 +53,11 @@ prints 0 'no buckets end a step before .*; these end it at .*, [0-9.]+% later' '
 says 1 'most_mb: only bucket_mb: auto asks for one' 'a fixed size has no other limit' \
     "$weft" opt "$program" --passes 'overlap_comm, coalesce_grads: {most_mb: 1}' -o "$folder/none.yaml"
 
-# Two reduces on a slow link: the second one has to wait for it.
+# Reduces on a slow link: the last one has to wait for it, though it is ready first: its result is needed last.
 printf 'links: [{bytes_per_second: 1.0e+9, seconds_per_message: 1.0e-6}]\n' >"$folder/link.yaml"
-for why in 'reduce 0: .* hidden behind relu_grad #14 to matmul_v2_grad #17; 331 bytes exposed: it is ready no sooner, and what waits is sgd #19' \
-    'reduce 1: .* 0.000000 hidden; 8448 bytes exposed: its stream is busy until then, and what waits is sgd #19'; do
+for why in '1 reduces are sent behind later ones that the step needs first: it ends 0.000253 ms earlier' \
+    'reduce 1: .* 0.000000 hidden; 8448 bytes exposed: it is ready no sooner, and what waits is sgd #19' \
+    'reduce 2: .* hidden behind sgd #19 to sgd #21; 214 bytes exposed: its stream is busy until then, and what waits is sgd #22'; do
     says 0 "$why" 'why bytes are exposed is told' "$weft" opt "$program" \
         --passes "prune_grad_scale, overlap_comm, plan_buckets: {cluster: $folder/link.yaml}" -o "$folder/why.yaml"
 done

@@ -41,7 +41,7 @@ for of in "$case/rank0.pdmodel" tests/data/torch/ddp/mlp6.w2/before.fx.json; do
         "$PYTHON" "$folder/compare.py" "$folder/ways.json" "$folder/ways.html"
     ok $? "buckets are compared: $of"
 done
-prints 0 '^no buckets in order of readiness end a step before [0-9.]+ ms' 'as a table' "$weft" simulate "$case/rank0.pdmodel" --ranks 2 --buckets
+prints 0 '^no buckets in this order end a step before [0-9.]+ ms' 'as a table' "$weft" simulate "$case/rank0.pdmodel" --ranks 2 --buckets
 says 2 'buckets: expected no --delay' 'of a plain step' "$weft" simulate "$case/rank0.pdmodel" --ranks 2 --buckets --delay 5:1
 
 # A race that is claimed, and the program that has none.

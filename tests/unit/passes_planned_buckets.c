@@ -248,6 +248,62 @@ Test(passes_planned_buckets, what_is_predicted_of_graphs) {
     }
 }
 
+/* --- order -------------------------------------------------------------------------------------------------------- */
+
+/* Gradients of `nbytes` / 4 elements, made one after another; what needs them begins with the last one, and goes on for
+ * long before the first one is needed. */
+static weft_program *backward(unsigned count, unsigned nelements) {
+    static char text[8000];
+    weft_program *p;
+    FILE *f = fmemopen(text, sizeof text, "w");
+    fputs("weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars:\n", f);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(f,
+                "    x%u: {float32: [%u], persistable: true}\n    g%u: {float32: [%u]}\n"
+                "    o%u: {float32: [%u], persistable: true}\n",
+                i, nelements, i, nelements, i, nelements);
+    fputs("  ops:\n", f);
+    for (unsigned i = 0; i < count; i++)
+        fprintf(f,
+                "  - {scale: {X: [x%u]}, out: {Out: [g%u]}, attrs: {scale: 2.0, op_role: 1}}\n"
+                "  - {c_allreduce_sum: {X: [g%u]}, out: {Out: [g%u]}, attrs: {op_namescope: "
+                "/auto_parallel/data_parallel, op_role: 1, ring_id: 0, use_calc_stream: true}}\n",
+                i, i, i, i);
+    for (unsigned i = count; i-- > 0;)
+        for (int k = 0; k < 8; k++)
+            fprintf(f, "  - {scale: {X: [%c%u]}, out: {Out: [o%u]}, attrs: {scale: 0.5, op_role: 2}}\n", k ? 'o' : 'g',
+                    i, i);
+    fclose(f);
+    must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "backward", &p));
+    return p;
+}
+
+static size_t place_of(const char *text, const char *what) {
+    const char *at = strstr(text, what);
+    cr_assert_not_null(at, "%s is not in %s", what, text);
+    return (size_t)(at - text);
+}
+
+/* The link is behind when the last gradient is made: it goes first, and the step ends before that of any sizes. */
+Test(passes_planned_buckets, what_the_step_needs_first_goes_first) {
+    char list[FOLDER_PATH_ROOM + 200], *text;
+    size_t nbytes;
+    weft_report *report;
+    weft_program *p = backward(6, 100000);
+    write_cluster(1);
+    check_program("backward", p, 2, "prune_grad_scale, ");
+    snprintf(list, sizeof list, "overlap_comm, coalesce_grads: {bucket_mb: auto, most_mb: 0.5, cluster: \"%s\"}",
+             cluster_path);
+    weft_program *made = pass(p, list, &report);
+    must(weft_program_print(made, WEFT_FORM_YAML, &text, &nbytes));
+    cr_expect_lt(place_of(text, "c_allreduce_sum: {X: [g5]}"), place_of(text, "c_allreduce_sum: {X: [g1]}"));
+    cr_expect_lt(count_of(report, "predicted step ns"), step_of_size(p, 2, "0"));
+    weft_bytes_free(context, text, nbytes);
+    weft_report_destroy(report);
+    weft_program_destroy(made);
+    weft_program_destroy(p);
+}
+
 /* --- random programs ---------------------------------------------------------------------------------------------- */
 
 static uint64_t state;

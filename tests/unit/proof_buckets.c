@@ -171,17 +171,32 @@ static void move_gradient(const pair *p) {
     add(b, "count", by);
 }
 
+static json_int_t number_in(const json_t *list, size_t at, const char *key) {
+    return json_integer_value(json_object_get(json_array_get(list, at), key));
+}
+
+/* Buckets take the gradients of their kinds one after another. */
+static size_t bucket_of(const pair *p, size_t gradient) {
+    const json_t *gradients = json_object_get(p->plan, "gradients"), *buckets = json_object_get(p->plan, "buckets");
+    json_int_t kind = number_in(gradients, gradient, "kind"), before = 0;
+    size_t k = 0;
+    for (size_t i = 0; i < gradient; i++) before += number_in(gradients, i, "kind") == kind;
+    for (; number_in(buckets, k, "kind") != kind || before >= number_in(buckets, k, "count"); k++)
+        if (number_in(buckets, k, "kind") == kind) before -= number_in(buckets, k, "count");
+    return k;
+}
+
+/* Within a bucket their order says nothing. */
 static void swap_gradients(const pair *p) {
     json_t *gradients = json_object_get(p->plan, "gradients");
-    size_t n = json_array_size(gradients);
-    if (n < 2) return;
-    size_t at = draw(n - 1);
-    json_t *a = json_incref(json_array_get(gradients, at)), *b = json_incref(json_array_get(gradients, at + 1));
-    json_array_set(gradients, at, b);
-    json_array_set(gradients, at + 1, a);
-    expect_refused(p, "two gradients are swapped");
-    json_array_set_new(gradients, at, a);
-    json_array_set_new(gradients, at + 1, b);
+    size_t n = json_array_size(gradients), first = draw(n), second = draw(n);
+    if (bucket_of(p, first) == bucket_of(p, second)) return;
+    json_t *a = json_incref(json_array_get(gradients, first)), *b = json_incref(json_array_get(gradients, second));
+    json_array_set(gradients, first, b);
+    json_array_set(gradients, second, a);
+    expect_refused(p, "two gradients of different buckets are swapped");
+    json_array_set_new(gradients, first, a);
+    json_array_set_new(gradients, second, b);
 }
 
 static void mutate(const char *file, size_t count) {
