@@ -85,6 +85,24 @@ static bool fold_pair(folding *f, const fold_rule *rule) {
     return true;
 }
 
+static bool is_everywhere(const folding *f, uint32_t index, double value) {
+    if (!f->i->in_values[index]) return false;
+    for (int64_t k = 0; k < count_of(f, index); k++)
+        if ((element(f, index, k) != 0) != (value != 0)) return false;
+    return count_of(f, index) > 0;
+}
+
+/* One operand may decide: what is false and anything is false. */
+static bool fold_logic(folding *f, const fold_rule *rule) {
+    double deciding = rule->of_two(0, 1);
+    int64_t n = shape_numel(&f->i->out[0]);
+    if (f->i->in_values[0] && f->i->in_values[1]) return fold_pair(f, rule);
+    if (!is_everywhere(f, 0, deciding) && !is_everywhere(f, 1, deciding)) return false;
+    for (int64_t k = 0; k < n; k++)
+        if (!append(f, deciding)) return false;
+    return n > 0;
+}
+
 static bool fold_sum(folding *f, const fold_rule *rule) {
     (void)rule;
     uint32_t nin = f->i->in_first[1];
@@ -249,6 +267,7 @@ static double squared(double x) {
 #define COPY(type) [ROW_##type] = {.run = fold_copy}
 #define OF_ONE(type, function) [ROW_##type] = {.run = fold_copy, .of_one = function}
 #define OF_TWO(type, function) [ROW_##type] = {.run = fold_pair, .of_two = function}
+#define LOGIC(type, function) [ROW_##type] = {.run = fold_logic, .of_two = function}
 #define OF_ALL(type, function) [ROW_##type] = {.run = fold_reduce, .of_two = function}
 #define BY(type, function) [ROW_##type] = {.run = function}
 
@@ -289,8 +308,8 @@ static const fold_rule folds[NROWS] = {
     OF_TWO(less_equal, is_less_or_equal),
     OF_TWO(greater_than, is_greater),
     OF_TWO(greater_equal, is_greater_or_equal),
-    OF_TWO(logical_and, both),
-    OF_TWO(logical_or, either),
+    LOGIC(logical_and, both),
+    LOGIC(logical_or, either),
     BY(where, fold_where),
     BY(sum, fold_sum),
     OF_ALL(reduce_sum, add),
@@ -321,6 +340,7 @@ static bool reads_elements_alone(const infer *i, uint32_t index) {
 /* Whether the elements of all inputs are known; of fill ops like another tensor only its extents are read. */
 static bool inputs_are_known(const infer *i, const fold_rule *rule) {
     if (rule->run == fold_filled) return shape_numel(&i->in[0]) >= 0;
+    if (rule->run == fold_logic) return reads_elements_alone(i, 0) || reads_elements_alone(i, 1);
     for (uint32_t a = 0; a < i->in_first[i->schema->ninputs]; a++)
         if (!reads_elements_alone(i, a)) return false;
     return i->in_first[1] > 0;

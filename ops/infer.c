@@ -179,6 +179,13 @@ static void forget_values(shape_env *env, const weft_op *op) {
     }
 }
 
+/* The same of those that no sub-block has to itself. */
+static void forget_outer_values(shape_env *env, const weft_op *op) {
+    FOR_EACH_ARG(op, true, u) {
+        if (u->var_id < env->nkept && use_var(op->program, u)->block != op->block) env->values[u->var_id] = NULL;
+    }
+}
+
 /* Half types count as fp32: what computes in fp32 takes them together. */
 static int32_t type_class(int32_t dtype) {
     return dtype == WEFT_FP16 || dtype == WEFT_BF16 ? WEFT_FP32 : dtype;
@@ -242,7 +249,10 @@ static weft_status infer_sub_block(walk *w, weft_op *op) {
                                   op_place(op, place, sizeof place), MAX_DEPTH);
     if (w->seen[a->u.i]) return NULL;
     forget_values(w->env, op); /* a loop's body sees what it wrote the time before */
-    return infer_block(w, op->program->blocks[a->u.i]);
+    const weft_block *block = op->program->blocks[a->u.i];
+    TRY(infer_block(w, op->program->blocks[a->u.i]));
+    FOR_EACH_OP(inner, block) forget_outer_values(w->env, inner); /* whether it runs, only a run knows */
+    return NULL;
 }
 
 static weft_status infer_block(walk *w, weft_block *block) {

@@ -66,6 +66,8 @@ WEFT_MUST_USE weft_status feeds_types(weft_feeds *f, int rank, size_t step, weft
 /* --- feed_decides.c ----------------------------------------------------------------------------------------------- */
 /* Which feeds decide how often a loop runs. */
 WEFT_MUST_USE weft_status feeds_mark_deciding(weft_feeds *f);
+/* An error where one may: a plan for its value may have more runs than a plan that knows none. */
+WEFT_MUST_USE weft_status plan_require_undecided(const weft_program *p, arena *memory);
 
 /* --- feed_shapes.c ------------------------------------------------------------------------------------------------ */
 /* Which steps are fed alike, and the types that each rank is fed. */

@@ -6,12 +6,23 @@
  * elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first, and
  * sees that run's vars. Outer tensors that the body writes it sees as they were when the run began. Those that one op
  * reads and writes (a counter) count back: so has Paddle it (while_op.cc, conditional_block_op.cc). A condition that
- * only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block finds them. */
+ * only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block finds them.
+ *
+ * Where only a run knows how often a loop runs, each run of its body is such a block, and is left out where the
+ * condition before it does not hold. What is known of numbers in the k-th is what holds if k are made: a counter beside
+ * a condition on data says where the loop ends at the latest. Where nothing does, a step that needs more runs than are
+ * planned fails. Behind the loop nothing is known of what it writes. */
 #include <stdio.h>
 
+#include "plan/feeds.h"
 #include "plan/unroll.h"
 
 /* --- scopes ------------------------------------------------------------------------------------------------------- */
+
+enum { /* runs planned of a loop that data end */
+       UNCOUNTED_MAX = 64,
+       COUNTED_MAX = 4096 /* where a counter ends it too */
+};
 
 static weft_status new_scope(unroll *u, unroll_scope *parent, const weft_block *block, unroll_scope **out) {
     *out = ARENA_NEW(&u->b->scratch, unroll_scope);
@@ -34,6 +45,7 @@ static weft_status add_run(unroll *u, unroll_runs *r, unroll_scope *s) {
 }
 
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op);
+static weft_status begin_condition(unroll *u, const weft_op *by, weft_var *condition, weft_block **out_outer);
 
 static weft_status run_block(unroll *u, unroll_scope *s, const weft_block *block) {
     FOR_EACH_OP(op, block) TRY(run_op(u, s, op));
@@ -96,28 +108,102 @@ static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *
     return NULL;
 }
 
-static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
-    weft_var *condition = weft_op_input(op, "Condition", 0), *is;
-    weft_block *body;
-    unroll_runs runs = {0};
-    TRY(block_of(u, op, &body));
-    if (!condition) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "slot Condition is empty");
-    TRY(unroll_var(u, s, condition, &is));
-    for (;;) {
-        int64_t again;
-        unroll_scope *run;
-        if (!unroll_value(u, is, &again))
-            return plan_error(u->b, WEFT_UNSUPPORTED, op,
-                              "how often it runs depends on data: \"%s\" is not known when "
-                              "planning",
-                              condition->name->bytes);
-        if (!again) break;
-        TRY(new_scope(u, s, body, &run));
-        if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
-        TRY(run_block(u, run, body));
-        run->is_done = true;
-        TRY(add_run(u, &runs, run));
+/* One more run, which its condition guards where it has one. */
+static weft_status run_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run) {
+    weft_block *outer = u->into, *supposed = u->supposed;
+    if (run->condition) {
+        TRY(begin_condition(u, op, run->condition, &outer));
+        u->supposed = run->guarded = u->into;
     }
+    if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
+    TRY(run_block(u, run, run->block));
+    u->into = outer;
+    u->supposed = supposed;
+    run->is_done = true;
+    return NULL;
+}
+
+/* A copy of the condition as it is now: the body writes another. */
+static weft_status guard_of(unroll *u, const weft_op *op, weft_var *condition, weft_var **out) {
+    shape type = shape_env_get(&u->env, condition);
+    TRY(unroll_new_var(u, condition, &type, out));
+    TRY(unroll_copy(u, op, "assign", condition, *out));
+    u->env.values[(*out)->id] = NULL;
+    return NULL;
+}
+
+/* Whether the condition is of something that is known, and of what is not: it ends with what is known at the latest. */
+static bool is_counted(const unroll *u, const weft_var *condition) {
+    int64_t known;
+    for (;;) {
+        const weft_op *by = NULL;
+        FOR_EACH_USE(use_of, condition) {
+            const weft_op *op = use_op(u->program, use_of);
+            if (use_of->is_output && op->block && (!by || op->id > by->id)) by = op;
+        }
+        if (!by) return false;
+        if (op_is(by, "logical_and"))
+            return unroll_value(u, weft_op_input(by, "X", 0), &known) ||
+                   unroll_value(u, weft_op_input(by, "Y", 0), &known);
+        if (!op_is(by, "assign") && !op_is(by, "cast")) return false;
+        condition = weft_op_input(by, "X", 0);
+    }
+}
+
+/* The step fails where the loop would go on. */
+static weft_status end_loop(unroll *u, const weft_op *op, weft_var *condition, size_t nruns) {
+    shape type = shape_env_get(&u->env, condition);
+    char words[160];
+    weft_var *ended;
+    weft_op * not, *check;
+    size_t index = op->block == u->root ? u->index : weft_op_index(op);
+    snprintf(words, sizeof words,
+             "while #%zu: data end this loop, and it needs more than the %zu runs that are planned", index, nruns);
+    TRY(unroll_new_var(u, condition, &type, &ended));
+    TRY(unroll_make(u, op, "logical_not", &not ));
+    TRY(weft_op_add_input(not, "X", condition));
+    TRY(weft_op_add_output(not, "Out", ended));
+    TRY(unroll_emit(u, not ));
+    TRY(unroll_make(u, op, "assert", &check));
+    TRY(weft_op_add_input(check, "Cond", ended));
+    TRY(weft_op_set_attr_string(check, "message", words));
+    return unroll_emit(u, check);
+}
+
+/* Whether there is another run: the loop ends where the condition is known not to hold, or else after so many. */
+static weft_status next_run(unroll *u, unroll_scope *s, const weft_op *op, weft_var *condition, unroll_runs *runs,
+                            unroll_scope **out_run) {
+    const unroll_scope *last = runs->count ? runs->scopes[runs->count - 1] : NULL;
+    bool is_guarded = last && last->condition;
+    int64_t again;
+    *out_run = NULL;
+    bool is_known = unroll_value(u, condition, &again);
+    if (is_known && !again) return NULL;
+    if (!is_known && runs->count >= (is_counted(u, condition) ? COUNTED_MAX : UNCOUNTED_MAX))
+        return end_loop(u, op, condition, runs->count);
+    unroll_scope *run;
+    weft_block *body;
+    TRY(block_of(u, op, &body));
+    TRY(new_scope(u, s, body, &run));
+    if (is_guarded || !is_known) TRY(guard_of(u, op, condition, &run->condition));
+    TRY(add_run(u, runs, run));
+    *out_run = run;
+    return NULL;
+}
+
+static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
+    weft_var *condition = weft_op_input(op, "Condition", 0);
+    unroll_scope *run;
+    unroll_runs runs = {0};
+    if (!condition) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "slot Condition is empty");
+    TRY(unroll_var(u, s, condition, &condition));
+    for (;;) {
+        TRY(next_run(u, s, op, condition, &runs, &run));
+        if (!run) break;
+        TRY(run_once(u, s, op, run));
+    }
+    for (size_t k = 0; k < runs.count; k++)
+        if (runs.scopes[k]->guarded) unroll_forget(u, runs.scopes[k]->guarded);
     return put_runs(u, s, weft_op_output(op, "StepScopes", 0), &runs);
 }
 
@@ -151,26 +237,39 @@ static weft_status find_pairs(unroll *u, const weft_op *op, const weft_block *bo
     return NULL;
 }
 
+/* The var of the gradient's body that an output's gradient is to it; NULL: it reads none. */
+static weft_var *inner_grad(const weft_op *op, const weft_block *body, size_t i) {
+    const weft_attr *names = op_find_attr(op, "original_output_grad");
+    if (!names || names->type != ATTR_STRINGS || i >= names->count) return NULL;
+    return block_find_text(body, names->u.strings[i]->bytes, names->u.strings[i]->nbytes);
+}
+
+/* Where nobody reads an output, its gradient is zero. */
+static weft_status zero_unread(unroll *u, unroll_scope *s, weft_op *op, const weft_block *body) {
+    for (size_t i = 0; i < weft_op_ninputs(op, "Out@GRAD"); i++) {
+        weft_var *outer = weft_op_input(op, "Out@GRAD", i), *to;
+        size_t n = outer->name->nbytes;
+        if (!inner_grad(op, body, i) || unroll_is_array(outer)) continue;
+        TRY(unroll_var(u, s, outer, &to));
+        weft_var *of = n > 5 ? block_find_text(op->block, outer->name->bytes, n - 5) : NULL;
+        if (unroll_is_written(u, to) || !of) continue;
+        TRY(unroll_var(u, s, of, &of));
+        TRY(unroll_copy(u, op, "fill_zeros_like", of, to));
+    }
+    return NULL;
+}
+
 /* What the outputs' gradients are to a run. */
 static weft_status link_grads(unroll *u, unroll_scope *s, unroll_scope *run, weft_op *op) {
-    const weft_attr *names = op_find_attr(op, "original_output_grad");
     for (size_t i = 0; i < weft_op_ninputs(op, "Out@GRAD"); i++) {
-        weft_var *outer = weft_op_input(op, "Out@GRAD", i), *inner = NULL, *from, *to;
-        if (names && names->type == ATTR_STRINGS && i < names->count)
-            inner = block_find_text(run->grad_block, names->u.strings[i]->bytes, names->u.strings[i]->nbytes);
+        weft_var *outer = weft_op_input(op, "Out@GRAD", i), *inner = inner_grad(op, run->grad_block, i), *from, *to;
         if (!inner) continue;
         if (unroll_is_array(outer)) {
             TRY(unroll_array_copy(u, unroll_key(s, outer), unroll_key(run, inner)));
             continue;
         }
         TRY(unroll_var(u, s, outer, &from));
-        if (!unroll_is_written(u, from)) { /* nobody reads that output: its gradient is zero */
-            size_t n = outer->name->nbytes;
-            weft_var *of = n > 5 ? block_find_text(op->block, outer->name->bytes, n - 5) : NULL;
-            if (!of) continue;
-            TRY(unroll_var(u, s, of, &of));
-            TRY(unroll_copy(u, op, "fill_zeros_like", of, from));
-        }
+        if (!unroll_is_written(u, from)) continue;
         TRY(unroll_var(u, run, inner, &to));
         if (to != from) TRY(unroll_copy(u, op, "assign", from, to));
     }
@@ -208,6 +307,18 @@ static weft_status zero_grads(unroll *u, unroll_scope *s, weft_op *op, size_t co
     return NULL;
 }
 
+static weft_status run_grad_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run, size_t npairs,
+                                 const grad_pair *pairs, bool is_first) {
+    weft_block *outer = u->into;
+    if (run->condition) TRY(begin_condition(u, op, run->condition, &outer));
+    TRY(link_grads(u, s, run, op));
+    TRY(run_block(u, run, run->grad_block));
+    for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], is_first));
+    u->into = outer;
+    return NULL;
+}
+
+/* Which run was the last one, only a run knows where they are guarded: then all gradients begin with zero. */
 static weft_status run_loop_grad(unroll *u, unroll_scope *s, weft_op *op) {
     weft_block *body;
     grad_pair *pairs;
@@ -215,14 +326,15 @@ static weft_status run_loop_grad(unroll *u, unroll_scope *s, weft_op *op) {
     TRY(block_of(u, op, &body));
     unroll_runs runs = runs_of(u, s, weft_op_input(op, "StepScopes", 0));
     TRY(find_pairs(u, op, body, "X", &npairs, &pairs));
+    bool begins_with_zero = !runs.count || runs.scopes[runs.count - 1]->condition;
+    if (begins_with_zero) TRY(zero_grads(u, s, op, npairs, pairs));
+    TRY(zero_unread(u, s, op, body));
     for (size_t k = runs.count; k-- > 0;) {
-        unroll_scope *run = runs.scopes[k];
-        run->grad_block = body;
-        TRY(link_grads(u, s, run, op));
-        TRY(run_block(u, run, body));
-        for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], k + 1 == runs.count));
+        runs.scopes[k]->grad_block = body;
+        bool is_first = !begins_with_zero && k + 1 == runs.count;
+        TRY(run_grad_once(u, s, op, runs.scopes[k], npairs, pairs, is_first));
     }
-    return runs.count ? NULL : zero_grads(u, s, op, npairs, pairs);
+    return NULL;
 }
 
 /* --- conditionals ------------------------------------------------------------------------------------------------- */
@@ -356,6 +468,7 @@ static weft_status run_program(unroll *u) {
         next = op->next;
         u->before = op;
         TRY(run_op(u, &u->root_scope, op));
+        u->index++;
     }
     for (size_t i = 1; i < nblocks; i++) /* the bodies: their ops stand in block 0 */
         while (u->program->blocks[i]->first) weft_op_remove(u->program->blocks[i]->first);
@@ -375,7 +488,8 @@ weft_status plan_unroll_program(weft_program *p) {
     static const weft_plan_options none = {.order = NULL};
     plan_builder b = {.context = p->context, .program = p, .options = &none};
     arena_init(&b.scratch, &p->context->allocator);
-    weft_status status = plan_unroll(&b);
+    weft_status status = plan_require_undecided(p, &b.scratch);
+    if (!status) status = plan_unroll(&b);
     arena_fini(&b.scratch);
     return status;
 }

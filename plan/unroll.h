@@ -9,6 +9,8 @@
 typedef struct unroll_scope {
     struct unroll_scope *parent; /* NULL: block 0 */
     const weft_block *block, *grad_block;
+    weft_var *condition; /* of a run that only a run knows: what it was when the run began; NULL: it is made */
+    weft_block *guarded; /* then the block that its ops are in */
     uint32_t id;
     bool is_done; /* what was kept of its beginning is what gradients read */
 } unroll_scope;
@@ -41,14 +43,17 @@ typedef struct unroll {
     shape_env env;
     unroll_scope root_scope;
     uint32_t nscopes;
-    size_t nmade;       /* names are numbered */
-    weft_op *before;    /* the op of block 0 in whose place others stand */
-    weft_block *into;   /* of a condition that only a run knows: where its ops go; NULL: to `before` */
-    unroll_map vars;    /* scope and var: the one of block 0 that it is */
-    unroll_map kept;    /* the same: the copy of an outer var as it was when the run began */
-    unroll_map arrays;  /* scope and array var: unroll_array */
-    unroll_map runs;    /* scope and var of step scopes: unroll_runs */
-    unroll_map written; /* vars of block 0 that have been written */
+    size_t nmade;         /* names are numbered */
+    size_t nemitted;      /* ops */
+    weft_op *before;      /* the op of block 0 in whose place others stand */
+    size_t index;         /* its number in the program that was given */
+    weft_block *into;     /* of a condition that only a run knows: where its ops go; NULL: to `before` */
+    weft_block *supposed; /* the same, where what is known holds if the block is run; else nothing is known in it */
+    unroll_map vars;      /* scope and var: the one of block 0 that it is */
+    unroll_map kept;      /* the same: the copy of an outer var as it was when the run began */
+    unroll_map arrays;    /* scope and array var: unroll_array */
+    unroll_map runs;      /* scope and var of step scopes: unroll_runs */
+    unroll_map written;   /* vars of block 0 that have been written */
 } unroll;
 
 /* unroll_ops.c */
@@ -66,6 +71,8 @@ WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const 
 WEFT_MUST_USE weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy);
 /* The one integer or boolean that a var holds; false: only a run knows. */
 bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
+/* Forgets what is known of vars that ops of a block write. */
+void unroll_forget(unroll *u, const weft_block *block);
 /* Whether an op so far, or a feed, wrote that var of block 0. */
 bool unroll_is_written(const unroll *u, const weft_var *v);
 WEFT_MUST_USE weft_status unroll_set_written(unroll *u, const weft_var *v);

@@ -153,13 +153,20 @@ weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_o
     return weft_op_set_attr_int(*out, "op_role", op_role(from));
 }
 
+static void forget_outputs(unroll *u, const weft_op *op) {
+    FOR_EACH_ARG(op, true, use_of) {
+        u->env.values[use_of->var_id] = NULL;
+    }
+}
+
+void unroll_forget(unroll *u, const weft_block *block) {
+    FOR_EACH_OP(op, block) forget_outputs(u, op);
+}
+
 weft_status unroll_infer(unroll *u, weft_op *op) {
     TRY(shape_env_grow(&u->env));
     TRY(shape_infer_op(&u->env, op, &u->b->scratch));
-    if (u->into) /* whether it runs, only a run knows */
-        FOR_EACH_ARG(op, true, use_of) {
-            u->env.values[use_of->var_id] = NULL;
-        }
+    if (u->into && u->into != u->supposed) forget_outputs(u, op); /* whether it runs, only a run knows */
     FOR_EACH_ARG(op, true, use_of) {
         TRY(set_written(u, use_of->var_id));
     }
@@ -171,7 +178,7 @@ weft_status unroll_emit(unroll *u, weft_op *op) {
         weft_block_insert_before(u->into, NULL, op);
     else
         weft_block_insert_before(u->root, u->before, op);
-    if (weft_block_nops(u->root) > UNROLL_MAX)
+    if (++u->nemitted > UNROLL_MAX)
         return plan_error(u->b, WEFT_LIMIT, u->before, "it runs more than %d ops", UNROLL_MAX);
     return unroll_infer(u, op);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Programs that Paddle 2.6.2 or 3.3.1 trained: loops whose number of runs follows from constants or from what is fed, branches
+# Programs that Paddle 2.6.2 or 3.3.1 trained: loops whose number of runs follows from constants, from what is fed or from data, branches
 # with gradients, gradients of gradients, recurrent layers, values that are set, ops that come to others. Their losses are Paddle's.
 . tests/support/shell.sh
 for case in tests/data/loops/*/; do
@@ -22,6 +22,108 @@ for case in lstm wgan_gp; do
             "$weft" verify "$folder/dp.yaml" --against "tests/data/loops/$case/serial.yaml" $batch
     done
 done
-says 1 'how often it runs depends on data' "a number of runs that only a run knows is refused" \
-    "$weft" plan tests/data/loops/while_data/serial.yaml
+
+# --- loops that data end ---
+# until: an implicit layer until a tolerance, then greedy decoding until each row gave the end symbol. Each run is planned
+# and guarded; a counter says how many there are at most, else 64 are planned.
+planned() { # PROGRAM OP: how many are planned
+    "$weft" plan "$1" --batch 8 2>/dev/null | grep -c "op: $2,"
+}
+until=tests/data/loops/until
+run_until() { "$weft" run "$1" --params $until/params.npz --feed $until/feeds.npz --steps 5 --fetch tmp_14; }
+[ "$(planned $until/serial.yaml reduce_max)" = 64 ] && [ "$(planned $until/serial.yaml arg_max)" = 9 ]
+ok $? "64 runs of the first loop are planned, and of the second the 9 that its counter allows"
+[ "$(planned $until/serial.yaml assert)" = 1 ]
+ok $? "what no counter ends is checked to have ended"
+sed 's/value: 0.001}/value: -1.0}/' $until/serial.yaml >"$folder/endless.yaml"
+says 1 'while #6: data end this loop, and it needs more than the 64 runs that are planned' \
+    "a step that needs more runs than are planned fails" run_until "$folder/endless.yaml"
+sed 's/value: 9.0}/value: 100.0}/; s/str_value: "9"/str_value: "100"/' $until/serial.yaml >"$folder/long.yaml"
+[ "$(planned "$folder/long.yaml" arg_max)" = 100 ] && run_until "$folder/long.yaml" >"$folder/out" 2>"$folder/err"
+ok $? "a counter may allow more: $(head -n 1 "$folder/err")"
+[ "$(planned tests/data/loops/while_data/serial.yaml tanh)" = 64 ]
+ok $? "without the value that is fed, a loop that it ends is planned as one that data end"
+sed 's/{assign: {X: \[tanh_0.tmp_0\]}, out: {Out: \[tmp_0\]}/{write_to_array: {X: [tanh_0.tmp_0], I: [tmp_2]}, out: {Out: [a]}/
+    s/^    tmp_0: .*/&\n    a: {kind: dense_tensor_array, float32: [-1, 6]}/' tests/data/loops/while_data/serial.yaml >"$folder/array.yaml"
+says 1 'write_to_array #.*: a tensor array under a condition that only a run knows' "arrays are not written in such a loop" \
+    "$weft" plan "$folder/array.yaml" --batch 8
+
+# A loop that parameters end runs alike on all ranks, and is proved; one that a rank's rows end is not, nor is another body.
+cat >"$folder/root.yaml" <<'END'
+weft: 1
+blocks:
+- idx: 0
+  parent: -1
+  vars:
+    x: {float32: [-1, 4], need_check_feed: true}
+    w: {float32: [4], persistable: true, parameter: true}
+    lr: {float32: [1], persistable: true}
+    "y": {float32: [1]}
+    e: {float32: [1]}
+    limit: {float32: [1]}
+    c: {bool: [1]}
+    s: {kind: step_scopes}
+    xw: {float32: [-1, 4]}
+    z: {float32: [-1, 4]}
+    loss: {float32: []}
+    loss@GRAD: {float32: []}
+    z@GRAD: {float32: [-1, 4]}
+    xw@GRAD: {float32: [-1, 4]}
+    w@GRAD: {float32: [4]}
+  ops:
+  - {fill_constant: {}, out: {Out: ["y"]}, attrs: {shape: !longs [1], value: 3.0, dtype: 5, .role: forward}}
+  - {fill_constant: {}, out: {Out: [e]}, attrs: {shape: !longs [1], value: 1.0, dtype: 5, .role: forward}}
+  - {fill_constant: {}, out: {Out: [limit]}, attrs: {shape: !longs [1], value: 0.001, dtype: 5, .role: forward}}
+  - {greater_than: {X: [e], "Y": [limit]}, out: {Out: [c]}, attrs: {axis: -1, .role: forward}}
+  - {while: {Condition: [c], X: ["y", e, limit, w]}, out: {Out: ["y", e, c], StepScopes: [s]}, attrs: {is_test: false, .role: forward, sub_block: !block 1}}
+  - {elementwise_mul: {X: [x], "Y": [w]}, out: {Out: [xw]}, attrs: {axis: -1, .role: forward}}
+  - {elementwise_mul: {X: [xw], "Y": ["y"]}, out: {Out: [z]}, attrs: {axis: -1, .role: forward}}
+  - {reduce_mean: {X: [z]}, out: {Out: [loss]}, attrs: {reduce_all: true, .role: loss}}
+  - {fill_constant: {}, out: {Out: [loss@GRAD]}, attrs: {shape: !longs [], value: 1.0, dtype: 5, op_role: 257}}
+  - {reduce_mean_grad: {X: [z], Out@GRAD: [loss@GRAD]}, out: {X@GRAD: [z@GRAD]}, attrs: {reduce_all: true, .role: backward}}
+  - {elementwise_mul_grad: {X: [xw], "Y": ["y"], Out@GRAD: [z@GRAD]}, out: {X@GRAD: [xw@GRAD]}, attrs: {axis: -1, .role: backward}}
+  - {elementwise_mul_grad: {X: [x], "Y": [w], Out@GRAD: [xw@GRAD]}, out: {Y@GRAD: [w@GRAD]}, attrs: {axis: -1, op_role: 1, op_role_var: [w, w@GRAD]}}
+  - {sgd: {Param: [w], Grad: [w@GRAD], LearningRate: [lr]}, out: {ParamOut: [w]}, attrs: {op_role: 2, op_role_var: [w, w@GRAD]}}
+- idx: 1
+  parent: 0
+  vars:
+    q: {float32: [1]}
+    a: {float32: [1]}
+    n: {float32: [1]}
+    d: {float32: [1]}
+    g: {float32: [1]}
+    m: {float32: []}
+    m2: {float32: []}
+  ops:
+  - {reduce_max: {X: [w]}, out: {Out: [m]}, attrs: {reduce_all: true, .role: forward}}
+  - {elementwise_div: {X: [m], "Y": ["y"]}, out: {Out: [q]}, attrs: {axis: -1, .role: forward}}
+  - {elementwise_add: {X: ["y"], "Y": [q]}, out: {Out: [a]}, attrs: {axis: -1, .role: forward}}
+  - {scale: {X: [a]}, out: {Out: [n]}, attrs: {scale: 0.5, bias: 0.0, bias_after_scale: true, .role: forward}}
+  - {elementwise_sub: {X: [n], "Y": ["y"]}, out: {Out: [d]}, attrs: {axis: -1, .role: forward}}
+  - {abs: {X: [d]}, out: {Out: [g]}, attrs: {.role: forward}}
+  - {assign: {X: [n]}, out: {Out: ["y"]}, attrs: {.role: forward}}
+  - {assign: {X: [g]}, out: {Out: [e]}, attrs: {.role: forward}}
+  - {greater_than: {X: [e], "Y": [limit]}, out: {Out: [c]}, attrs: {axis: -1, .role: forward}}
+END
+"$weft" opt -q "$folder/root.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
+for batch in '' '--batch 8'; do
+    # shellcheck disable=SC2086
+    prints 0 '^against the serial program: same over the real numbers' "a loop that parameters end is proved $batch" \
+        "$weft" verify "$folder/dp.yaml" --against "$folder/root.yaml" $batch
+done
+while IFS='|' read -r what change; do
+    sed "$change" "$folder/dp.yaml" >"$folder/mutant.yaml"
+    cmp -s "$folder/dp.yaml" "$folder/mutant.yaml" && ok 1 "$what: nothing was changed"
+    prints 1 '^against the serial program: not proved' "$what" "$weft" verify "$folder/mutant.yaml" --against "$folder/root.yaml"
+done <<'END'
+another step|/X: \[a\]/s/scale: 0.5/scale: 0.25/
+another tolerance|s/value: 0.001/value: 0.1/
+another beginning|s/value: 3.0/value: 2.0/
+the condition is not written|/^- idx: 1/,$s/out: {Out: \[c\]}/out: {Out: [c2]}/
+a rank's rows end it|s/reduce_max: {X: \[w\]}/reduce_max: {X: [x]}/
+END
+# How often a loop of a fed number runs is any number: what is planned without it proves nothing.
+"$weft" opt -q tests/data/loops/while_data/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
+prints 1 "a block's values are not followed" "a loop that a fed number ends is not proved" \
+    "$weft" verify "$folder/dp.yaml" --against tests/data/loops/while_data/serial.yaml
 finish

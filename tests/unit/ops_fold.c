@@ -34,8 +34,8 @@ static void infer_with(weft_context *context, int64_t batch, char *out, size_t n
     arena scratch;
     shape_env env;
     arena_init(&scratch, &context->allocator);
-    cr_assert_null(weft_program_parse(context, WEFT_FORM_YAML, extents_program, strlen(extents_program), NULL, 0, "extents",
-                                      &p));
+    cr_assert_null(
+        weft_program_parse(context, WEFT_FORM_YAML, extents_program, strlen(extents_program), NULL, 0, "extents", &p));
     cr_assert_null(shape_env_init(&env, p, &scratch));
     const weft_var *x = weft_block_find_var(p->blocks[0], "x");
     shape fed = {.dtype = WEFT_FP32, .ndim = 2, .dims = {batch, 6}, .height = -1};
@@ -62,5 +62,56 @@ Test(ops_fold, extents_follow_from_extents) {
     cr_assert_str_eq(got, "[3] [6, 4] [4]");
     infer_with(context, -1, got, sizeof got);
     cr_assert_str_eq(got, "[-1] [-1, -1] [-1]");
+    weft_context_destroy(context);
+}
+
+/* --- what a run may leave undecided ------------------------------------------------------------------------------- */
+
+#define PARTLY                                                                                                         \
+    "weft: 1\nblocks:\n- idx: 0\n  parent: -1\n  vars:\n    c: {bool: [1]}\n    t: {bool: [1]}\n    f: {bool: [1]}\n"  \
+    "    o: {bool: [1]}\n    n: {int64: [1]}\n    z: {float32: [-1]}\n  ops:\n"                                        \
+    "  - {fill_constant: {}, out: {Out: [t]}, attrs: {shape: !longs [1], value: 1.0, dtype: 0}}\n"                     \
+    "  - {fill_constant: {}, out: {Out: [f]}, attrs: {shape: !longs [1], value: 0.0, dtype: 0}}\n"                     \
+    "  - {fill_constant: {}, out: {Out: [n]}, attrs: {shape: !longs [1], value: 2.0, dtype: 3}}\n"
+#define BRANCH                                                                                                         \
+    "  - {conditional_block: {Cond: [c]}, out: {}, attrs: {is_scalar_condition: true, sub_block: !block 1}}\n"
+#define FILL_N(value)                                                                                                  \
+    "  - {fill_constant: {}, out: {Out: [n]}, attrs: {shape: !longs [1], value: " value ", dtype: 3}}\n"
+
+static const struct {
+    const char *ops, *var;
+    int64_t value; /* -1: not known */
+} partly_known[] = {
+    {"  - {logical_and: {X: [c], Y: [f]}, out: {Out: [o]}}\n", "o", 0},
+    {"  - {logical_and: {X: [f], Y: [c]}, out: {Out: [o]}}\n", "o", 0},
+    {"  - {logical_and: {X: [c], Y: [t]}, out: {Out: [o]}}\n", "o", -1},
+    {"  - {logical_and: {X: [t], Y: [t]}, out: {Out: [o]}}\n", "o", 1},
+    {"  - {logical_or: {X: [c], Y: [t]}, out: {Out: [o]}}\n", "o", 1},
+    {"  - {logical_or: {X: [f], Y: [c]}, out: {Out: [o]}}\n", "o", -1},
+    {"  - {logical_or: {X: [f], Y: [f]}, out: {Out: [o]}}\n", "o", 0},
+    {BRANCH "- idx: 1\n  parent: 0\n  vars: {}\n  ops:\n" FILL_N("4.0"), "n", -1},
+    {BRANCH FILL_N("6.0") "- idx: 1\n  parent: 0\n  vars: {}\n  ops:\n" FILL_N("4.0"), "n", 6},
+};
+
+Test(ops_fold, what_only_a_run_decides_is_not_known) {
+    weft_context *context;
+    cr_assert_null(weft_context_create(NULL, &context));
+    for (size_t i = 0; i < sizeof partly_known / sizeof *partly_known; i++) {
+        char source[2000];
+        weft_program *p;
+        arena scratch;
+        shape_env env;
+        int nbytes = snprintf(source, sizeof source, PARTLY "%s", partly_known[i].ops);
+        cr_assert_lt(nbytes, (int)sizeof source);
+        arena_init(&scratch, &context->allocator);
+        cr_assert_null(weft_program_parse(context, WEFT_FORM_YAML, source, strlen(source), NULL, 0, "partly", &p));
+        cr_assert_null(shape_env_init(&env, p, &scratch));
+        cr_assert_null(shape_infer_block(&env, p->blocks[0], &scratch));
+        const weft_var *v = weft_block_find_var(p->blocks[0], partly_known[i].var);
+        const int64_t *values = env.values[v->id];
+        cr_expect_eq(values ? *values : -1, partly_known[i].value, "case %zu: %s", i, partly_known[i].ops);
+        weft_program_destroy(p);
+        arena_fini(&scratch);
+    }
     weft_context_destroy(context);
 }

@@ -55,12 +55,17 @@ static weft_status run_select_output(const kernel_call *c) {
 
 static weft_status prepare_assert(kernel_prepare *p) {
     TRY(require_present(p, type_in(p, 0), "Cond"));
+    const char *message = attr_string(p->op, "message", "");
+    p->state = arena_string(p->arena, message, strlen(message));
+    if (!p->state) return base_out_of_memory();
     if (type_in(p, 0)->dtype == WEFT_BOOL) return require_numel(p, type_in(p, 0), 1, "Cond");
     return kernel_unsupported(p, "expected Cond of bool, found %s", dtype_text(type_in(p, 0)->dtype));
 }
 
 static weft_status run_assert(const kernel_call *c) {
-    return *(const uint8_t *)arg_in(c, 0)->data ? NULL : kernel_failed(c, "what the program asserts is false");
+    const char *message = c->state;
+    if (*(const uint8_t *)arg_in(c, 0)->data) return NULL;
+    return kernel_failed(c, "%s", *message ? message : "what the program asserts is false");
 }
 
 const kernel kernel_select_output = {prepare_select_output, run_select_output};
