@@ -1,8 +1,9 @@
 /* known_numbers.c: a program in which numbers that inference knows are written down.
  *
  * An op whose result is known becomes a constant. Where a tensor says extents or places that an attr may say as well,
- * the attr says them. An expand_v2 is a product with ones, so that only one kind of op makes rows of what has none. The
- * result is for those who follow values, not to be run: integers that a float cannot hold stay as they were. */
+ * the attr says them. An expand_v2, or a tile that is one, is a product with ones, so that only one kind of op makes
+ * rows of what has none. The result is for those who follow values, not to be run: integers that a float cannot hold
+ * stay as they were. */
 #include <stdio.h>
 
 #include "base/types.h"
@@ -187,19 +188,49 @@ static bool knows_dims(const weft_var *v) {
     return v->has_tensor && v->kind == WEFT_DENSE_TENSOR;
 }
 
+/* Whether only axes of one element are repeated. */
+static bool is_expansion(const weft_var *x, const weft_var *out) {
+    if (!x || !out || !knows_dims(x) || !knows_dims(out)) return false;
+    if (out->ndim < x->ndim || out->ndim > WEFT_MAX_RANK) return false;
+    for (size_t i = 0; i < x->ndim; i++)
+        if (x->dims[i] != 1 && x->dims[i] != out->dims[out->ndim - x->ndim + i]) return false;
+    return true;
+}
+
 /* -1, "as X has it", wherever an expand_v2 repeats nothing; its gradient repeats nothing anyhow. */
-static weft_status write_repeats(writer *w, weft_op *op, bool *out_gone) {
-    bool is_grad = op_is(op, "expand_v2_grad");
-    const weft_var *x = weft_op_input(op, "X", 0), *out = weft_op_output(op, "Out", 0);
+static weft_status write_expanded_grad(weft_op *op) {
     size_t n;
     int64_t kept[WEFT_MAX_RANK];
     (void)attr_ints(op, "shape", &n);
-    *out_gone = false;
-    if ((!is_grad && !op_is(op, "expand_v2")) || !x || op_nargs(op, false) != (is_grad ? 2 : 1) || n > WEFT_MAX_RANK)
-        return NULL;
-    for (size_t i = 0; i < n; i++) kept[i] = -1;
-    if (is_grad) return n ? weft_op_set_attr_ints(op, "shape", n, kept) : NULL;
-    if (!out || x->dtype != out->dtype || !knows_dims(out) || !dtype_is_float(out->dtype)) return NULL;
+    for (size_t i = 0; i < n && i < WEFT_MAX_RANK; i++) kept[i] = -1;
+    return n && n <= WEFT_MAX_RANK ? weft_op_set_attr_ints(op, "shape", n, kept) : NULL;
+}
+
+/* An expand_v2_grad in the place of a tile_grad that is one. */
+static weft_status write_tiled_grad(writer *w, weft_op *op, bool *out_gone) {
+    weft_var *x = weft_op_input(op, "X", 0), *given = weft_op_input(op, "Out@GRAD", 0),
+             *to = weft_op_output(op, "X@GRAD", 0);
+    weft_op *made;
+    if (!to || !is_expansion(x, given)) return NULL;
+    int64_t kept[WEFT_MAX_RANK];
+    for (size_t i = 0; i < given->ndim; i++) kept[i] = -1;
+    TRY(weft_op_create(w->p, "expand_v2_grad", &made));
+    TRY(weft_op_add_input(made, "X", x));
+    TRY(weft_op_add_input(made, "Out@GRAD", given));
+    TRY(weft_op_add_output(made, "X@GRAD", to));
+    TRY(weft_op_set_attr_ints(made, "shape", given->ndim, kept));
+    TRY(weft_op_set_attr_int(made, "op_role", weft_op_role(op)));
+    weft_block_insert_before(op->block, op, made);
+    weft_op_remove(op);
+    *out_gone = true;
+    return NULL;
+}
+
+/* A product with ones in the place of an expand_v2, or of a tile that is one. */
+static weft_status write_expanded(writer *w, weft_op *op, bool *out_gone) {
+    const weft_var *x = weft_op_input(op, "X", 0), *out = weft_op_output(op, "Out", 0);
+    if (!x || !out || x->dtype != out->dtype || !knows_dims(out) || !dtype_is_float(out->dtype)) return NULL;
+    if (op_is(op, "tile") && !is_expansion(x, out)) return NULL;
     shape type = shape_of_var(out);
     weft_var *ones, *to = weft_op_output(op, "Out", 0);
     char text_of_ones[64];
@@ -219,6 +250,14 @@ static weft_status write_repeats(writer *w, weft_op *op, bool *out_gone) {
     return NULL;
 }
 
+static weft_status write_repeats(writer *w, weft_op *op, bool *out_gone) {
+    size_t n = op_nargs(op, false);
+    *out_gone = false;
+    if (op_is(op, "expand_v2_grad") && n == 2) return write_expanded_grad(op);
+    if (op_is(op, "tile_grad") && n == 2) return write_tiled_grad(w, op, out_gone);
+    return (op_is(op, "expand_v2") || op_is(op, "tile")) && n == 1 ? write_expanded(w, op, out_gone) : NULL;
+}
+
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status write_all(writer *w) {
@@ -226,6 +265,8 @@ static weft_status write_all(writer *w) {
         bool is_gone;
         next = op->next;
         TRY(write_results(w, op, &is_gone));
+        if (is_gone) continue;
+        TRY(known_rows_write(&w->env, op, &is_gone));
         if (is_gone) continue;
         TRY(write_places(w, &op));
         TRY(write_repeats(w, op, &is_gone));

@@ -21,5 +21,7 @@ WEFT_MUST_USE weft_status open_extents_feed(weft_program *p, const open_extents 
 WEFT_MUST_USE weft_status open_extents_declare(const shape_env *env, weft_var *v);
 /* Writes numbers that inference knows into block 0 (known_numbers.c): for readers of values, not to be run. */
 WEFT_MUST_USE weft_status known_numbers_write(weft_program *p);
+/* known_rows.c: others in the place of a gather_nd of one element of each row, or its gradient; *out_gone: it was one. */
+WEFT_MUST_USE weft_status known_rows_write(const shape_env *env, weft_op *op, bool *out_gone);
 
 #endif

@@ -191,7 +191,15 @@ static bool has_word(const char *words, const name *n) {
     return false;
 }
 
+/* One that is not followed: by zero, or by what a tensor holds. */
+static bool is_linear_scale(const weft_op *op) {
+    const weft_var *x = op_is(op, "scale") ? weft_op_input(op, "X", 0) : NULL;
+    return x && cert_is_float(x->dtype) && weft_op_attr_float(op, "bias", 0.0) == 0.0 &&
+           weft_op_ninputs(op, "BiasTensor") == 0;
+}
+
 bool cert_is_linear(const weft_op *op, const name *slot_name) {
+    if (is_linear_scale(op)) return has_word("X", slot_name);
     for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
         if (op_is(op, linear[i].type)) return has_word(linear[i].slots, slot_name);
     for (size_t i = 0; i < sizeof derivatives / sizeof *derivatives; i++)

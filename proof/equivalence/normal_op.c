@@ -27,6 +27,17 @@ weft_status normal_pull_common(terms *t, value *args, size_t nargs, const bool *
     return NULL;
 }
 
+/* The factor of the first of the linear ones where all are zero; else FACTOR_ONE. */
+static uint32_t zero_of_all(const terms *t, const value *args, size_t nargs, const bool *linear) {
+    uint32_t zero = FACTOR_ONE;
+    for (size_t i = 0; i < nargs; i++) {
+        if (!linear[i]) continue;
+        if (!factor_is_zero(value_factor(t, args[i]))) return FACTOR_ONE;
+        zero = args[i].factor;
+    }
+    return zero;
+}
+
 weft_status normal_multiply(terms *t, value x, uint32_t common, value *out) {
     bool good;
     if (common == FACTOR_ONE) return *out = x, NULL;
@@ -49,7 +60,7 @@ weft_status normal_fill_form(normal *n, uint32_t id, value *out) {
     return factor_id(t, f, &out->factor);
 }
 
-/* Factors of linear arguments come out: *out is the op's term, its factor that of all outputs. */
+/* Factors of linear arguments come out, and zero where all are zero: *out is the op's term, its factor that of all outputs. */
 weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, id);
@@ -71,6 +82,7 @@ weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bo
             args[i].factor = FACTOR_ONE;
     }
     if (pulls && h->pulls) TRY_DONE(normal_pull_common(t, args, nargs, linear, &common));
+    if (pulls && h->pulls && common == FACTOR_ONE) common = zero_of_all(t, args, nargs, linear);
     TRY_DONE(term_make(t, t->items[id].head, args, nargs, WEFT_DTYPE_NONE, 0, NULL, &out->term));
     out->factor = common;
 done:

@@ -1,9 +1,10 @@
 /* normal_several.c: outputs that are linear in several operands, one by one: products, and gradients of products, whose
  * operands are gradients themselves where a program differentiates twice. Factors of each come out; zero makes zero. */
+#include "ops/axes.h"
 #include "proof/equivalence/normal.h"
 
-/* Operands that an output is linear in one by one, beside what is linear together: those of a product, and of a gradient
- * of one the other operand. */
+/* Operands that an output is linear in one by one, beside what is linear together: those of a product, and of a
+ * gradient of one the other operand. */
 static const struct {
     const char *type, *label, *operands[2];
 } multilinear[] = {
@@ -12,6 +13,7 @@ static const struct {
     {"bmm", "Out", {"X", "Y"}},
     {"mul", "Out", {"X", "Y"}},
     {"dot", "Out", {"X", "Y"}},
+    {"elementwise_mul", "Out", {"Y", NULL}},
     {"matmul_v2_grad", "X@GRAD", {"Y", NULL}},
     {"matmul_v2_grad", "Y@GRAD", {"X", NULL}},
     {"matmul_grad", "X@GRAD", {"Y", NULL}},
@@ -40,13 +42,28 @@ static weft_status take_factor(normal *n, uint32_t id, uint32_t op, const char *
     return NULL;
 }
 
+/* Of operands that the output does not depend on the factors are left out; whether there were any. */
+static bool drop_factors(const normal *n, uint32_t id, uint32_t op, value *args) {
+    const terms *t = n->terms;
+    const weft_op *of = term_head(t, op)->op;
+    bool any = false;
+    for (size_t i = 0; i < op_nslots(of, false); i++) {
+        const slot *s = op_slot(of, false, i);
+        bool is_one = s->nargs == 1 && s->first < t->items[op].nargs;
+        if (!is_one || axes_reads(term_head(t, op)->schema, term_head(t, id)->label, s->name->bytes)) continue;
+        any |= args[s->first].factor != FACTOR_ONE;
+        args[s->first].factor = FACTOR_ONE;
+    }
+    return any;
+}
+
 static weft_status multilinear_form(normal *n, uint32_t id, uint32_t op, size_t row, value *args, value *out) {
     terms *t = n->terms;
     size_t nargs = t->items[op].nargs, ndim = 0;
     value common = value_of(op), from;
     for (size_t i = 0; i < nargs; i++) args[i] = normal_of_arg(n, op, i);
     for (size_t k = 0; k < 2; k++) TRY(take_factor(n, id, op, multilinear[row].operands[k], args, &common));
-    if (common.factor == FACTOR_ONE) return NULL;
+    if (!drop_factors(n, id, op, args) && common.factor == FACTOR_ONE) return NULL;
     TRY(normal_op_form(n, op, args, nargs, true, &from));
     value inner = value_of(from.term);
     const int64_t *dims = term_dims(t, id, &ndim);
@@ -86,7 +103,8 @@ weft_status normal_several(normal *n, uint32_t id, uint32_t op, value *out) {
     size_t row = 0;
     *out = value_of(TERM_NONE);
     if (!h->op || !normal_pulls(n, t->items[id].dtype)) return NULL;
-    while (row < NMULTILINEAR && (!normal_is_type(h, multilinear[row].type) || strcmp(which->label, multilinear[row].label)))
+    while (row < NMULTILINEAR &&
+           (!normal_is_type(h, multilinear[row].type) || strcmp(which->label, multilinear[row].label)))
         row++;
     if (row == NMULTILINEAR) return NULL;
     if (has_zero(n, op, row)) return zero_form(n, id, out);

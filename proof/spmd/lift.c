@@ -116,15 +116,22 @@ static weft_status lift_list(lifter *l, uint32_t id, const lifted *args, size_t 
     return NULL;
 }
 
-/* A choice that all ranks make alike. */
+/* A choice that all ranks make alike. Of sums over ranks the other choice counts as often as there are ranks. */
 static weft_status lift_select(lifter *l, uint32_t id, const lifted args[3], lifted *out) {
     value three[3] = {value_of(args[0].term), value_of(args[1].term), value_of(args[2].term)}, v;
-    bool alike = lift_is_replicated(l, &args[0]) && lift_placed_alike(&args[1], &args[2]);
+    lifted made = lift_replicated(TERM_NONE);
+    bool alike = lift_is_replicated(l, &args[0]);
+    for (size_t k = 0; k < l->grid.naxes; k++) alike = alike && common_placement(args + 1, 2, k, &made.placed[k]);
     if (!alike) return *out = lift_unknown(id, "a condition that ranks may see differently"), NULL;
+    uint32_t partial = lift_axes_with(l, &made, PARTIAL);
+    for (size_t i = 1; i < 3; i++) {
+        int64_t times = lift_extent(l, partial & ~lift_axes_with(l, &args[i], PARTIAL));
+        TRY(lift_times(l, args[i].term, times, false, &three[i].term));
+    }
     TRY(term_again(l->t, id, three, &v));
-    *out = args[1];
-    out->term = v.term;
-    lift_name_family(l, args, 3, out);
+    made.term = v.term;
+    lift_name_family(l, args, 3, &made);
+    *out = made;
     return NULL;
 }
 

@@ -62,6 +62,7 @@ static bool read_input(reading *r, size_t at, bool is_xshape, bool *sharded_befo
     if (is_xshape) return r->types[r->nin++] = (shape){.dtype = WEFT_FP32, .ndim = -1, .height = -1}, true;
     axis_placement p = held->placed[r->in->axis];
     if (!read_type(r->in->t, r->in->own[at].term, sharded_dim(p), &r->types[r->nin])) return false;
+    if (is_partial(p)) r->placed[r->nin].partial[0] = 1 + WEFT_REDUCE_SUM;
     if (is_sharded(p)) {
         if (!splits_alike(r, at, !*sharded_before)) return false;
         size_t ndim;
@@ -78,7 +79,7 @@ static bool read_input(reading *r, size_t at, bool is_xshape, bool *sharded_befo
 static bool read_inputs(reading *r, const op_schema *s) {
     const sharded_inputs *in = r->in;
     bool sharded_before = false;
-    size_t nothers = 0, nplain = 0;
+    size_t nothers = 0, nplain = 0, npartial = 0;
     for (size_t i = 0; i < s->ninputs; i++) {
         const slot *given = op_find_slot(in->op, false, s->inputs[i].name);
         r->in_first[i] = (uint32_t)r->nin;
@@ -90,8 +91,11 @@ static bool read_inputs(reading *r, const op_schema *s) {
         }
     }
     r->in_first[s->ninputs] = (uint32_t)r->nin;
-    for (size_t i = 0; i < in->nargs; i++) nplain += !is_replicated(in->args[i].placed[in->axis]);
-    return sharded_before && nplain == nothers;
+    for (size_t i = 0; i < in->nargs; i++) {
+        nplain += !is_replicated(in->args[i].placed[in->axis]);
+        npartial += is_partial(in->args[i].placed[in->axis]);
+    }
+    return (sharded_before ? npartial == 0 : npartial == 1) && nplain == nothers;
 }
 
 /* --- the output --------------------------------------------------------------------------------------------------- */

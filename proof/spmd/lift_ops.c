@@ -16,6 +16,7 @@ typedef struct function {
     int64_t own, total; /* of means over parts that differ: the rank's elements, and all; 0: there are none */
     const char *attr;   /* that counts parts; NULL: none does */
     int64_t parts;      /* how often the serial op's is larger */
+    uint32_t products;  /* axes along which one operand of a product is partial: the others count once */
     uint32_t folded;    /* axes along which the rank has the `reduce` of its part */
     int reduce;
     const lifted *added; /* to products of parts: once a rank along the axes `shares`, NULL: nothing is */
@@ -162,6 +163,26 @@ static bool note_result(function *f, size_t axis, const sharded_result *r) {
     return true;
 }
 
+static weft_status ask_rule(function *f, size_t axis, sharded_inputs *in, sharded_result *out) {
+    const terms *t = f->l->t;
+    value *own = ARENA_ARRAY(f->memory, value, f->nargs + 1); /* the table may move */
+    if (!own) return base_out_of_memory();
+    if (f->nargs) memcpy(own, term_args(t, term_args(t, f->id)[0].term), f->nargs * sizeof *own);
+    size_t index = (size_t)term_head(t, f->id)->ints[1];
+    *in = (sharded_inputs){f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
+    return find_result(f, in, out);
+}
+
+/* Whether the output is linear in the one argument that is partial along the axis, as in an operand of a product. */
+static weft_status passes_operand(function *f, size_t axis, bool *out) {
+    sharded_inputs in;
+    sharded_result found;
+    TRY(ask_rule(f, axis, &in, &found));
+    *out = found.is_known && is_partial(found.placed) && !found.mean && !found.folds && !found.attr;
+    if (*out) f->products |= UINT32_C(1) << axis;
+    return NULL;
+}
+
 /* How the output is placed along the axis; the reason why that is not known. */
 static weft_status place_along(function *f, size_t axis, axis_placement *out, const char **out_reason) {
     bool shards = false, partial = false, linear = true;
@@ -172,17 +193,13 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     }
     *out = partial ? PARTIAL : REPLICATED;
     *out_reason = NULL;
+    if (partial && !shards && !linear) TRY(passes_operand(f, axis, &linear));
     if (partial && (shards || !linear))
         return *out_reason = "it uses a partial sum over ranks as if it were the sum: a reduce is missing", NULL;
     if (!shards) return NULL;
-    const terms *t = f->l->t;
-    value *own = ARENA_ARRAY(f->memory, value, f->nargs + 1); /* the table may move */
-    if (!own) return base_out_of_memory();
-    if (f->nargs) memcpy(own, term_args(t, term_args(t, f->id)[0].term), f->nargs * sizeof *own);
-    size_t index = (size_t)term_head(t, f->id)->ints[1];
-    sharded_inputs in = {f->h->op, t, f->args, own, f->nargs, axis, index, f->memory};
+    sharded_inputs in;
     sharded_result found;
-    TRY(find_result(f, &in, &found));
+    TRY(ask_rule(f, axis, &in, &found));
     if (!found.is_known) TRY(fit_parts(f, &in, &found));
     if (!found.is_known) TRY(fit_axes(f, &in, &found));
     if (!found.is_known || !note_result(f, axis, &found))
@@ -205,6 +222,7 @@ static weft_status fill_arguments(function *f, const lifted *made) {
         uint32_t once = 0;
         for (size_t k = 0; k < f->l->grid.naxes; k++) {
             bool others = false;
+            if (f->products >> k & 1) continue;
             for (size_t j = 0; j < f->nargs; j++) others |= arg_is_partial(&f->args[j], k);
             if (others && is_partial(made->placed[k]) && is_replicated(x->placed[k])) once |= UINT32_C(1) << k;
         }

@@ -12,9 +12,9 @@ for case in tests/data/loops/*/; do
         END { exit n != 5 || bad }' "$folder/losses"
     ok $? "$case: losses as Paddle's; $(head -n 1 "$folder/err")"
 done
-# Recurrent layers are proved on ranks, though programs give what only their gradients read no type; and second gradients,
-# whose products have gradients for operands.
-for case in lstm wgan_gp; do
+# Recurrent layers are proved on ranks, though programs give what only their gradients read no type; second gradients, whose
+# products have gradients for operands; and branches that all ranks take alike, whose gradients are sums over ranks.
+for case in lstm wgan_gp switch_case; do
     "$weft" opt -q "tests/data/loops/$case/serial.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
     for batch in '' '--batch 8'; do
         # shellcheck disable=SC2086
@@ -48,7 +48,8 @@ sed 's/{assign: {X: \[tanh_0.tmp_0\]}, out: {Out: \[tmp_0\]}/{write_to_array: {X
 says 1 'write_to_array #.*: a tensor array under a condition that only a run knows' "arrays are not written in such a loop" \
     "$weft" plan "$folder/array.yaml" --batch 8
 
-# A loop that parameters end runs alike on all ranks, and is proved; one that a rank's rows end is not, nor is another body.
+# A loop that parameters end runs alike on all ranks, and is proved with its gradient; one that a rank's rows end is not, nor is
+# another body.
 cat >"$folder/root.yaml" <<'END'
 weft: 1
 blocks:
@@ -57,6 +58,7 @@ blocks:
   vars:
     x: {float32: [-1, 4], need_check_feed: true}
     w: {float32: [4], persistable: true, parameter: true}
+    v: {float32: [1], persistable: true, parameter: true}
     lr: {float32: [1], persistable: true}
     "y": {float32: [1]}
     e: {float32: [1]}
@@ -69,21 +71,25 @@ blocks:
     loss@GRAD: {float32: []}
     z@GRAD: {float32: [-1, 4]}
     xw@GRAD: {float32: [-1, 4]}
+    y@GRAD: {float32: [1]}
+    v@GRAD: {float32: [1]}
     w@GRAD: {float32: [4]}
   ops:
   - {fill_constant: {}, out: {Out: ["y"]}, attrs: {shape: !longs [1], value: 3.0, dtype: 5, .role: forward}}
   - {fill_constant: {}, out: {Out: [e]}, attrs: {shape: !longs [1], value: 1.0, dtype: 5, .role: forward}}
   - {fill_constant: {}, out: {Out: [limit]}, attrs: {shape: !longs [1], value: 0.001, dtype: 5, .role: forward}}
   - {greater_than: {X: [e], "Y": [limit]}, out: {Out: [c]}, attrs: {axis: -1, .role: forward}}
-  - {while: {Condition: [c], X: ["y", e, limit, w]}, out: {Out: ["y", e, c], StepScopes: [s]}, attrs: {is_test: false, .role: forward, sub_block: !block 1}}
+  - {while: {Condition: [c], X: ["y", e, limit, v]}, out: {Out: ["y", e, c], StepScopes: [s]}, attrs: {is_test: false, .role: forward, sub_block: !block 1}}
   - {elementwise_mul: {X: [x], "Y": [w]}, out: {Out: [xw]}, attrs: {axis: -1, .role: forward}}
   - {elementwise_mul: {X: [xw], "Y": ["y"]}, out: {Out: [z]}, attrs: {axis: -1, .role: forward}}
   - {reduce_mean: {X: [z]}, out: {Out: [loss]}, attrs: {reduce_all: true, .role: loss}}
   - {fill_constant: {}, out: {Out: [loss@GRAD]}, attrs: {shape: !longs [], value: 1.0, dtype: 5, op_role: 257}}
   - {reduce_mean_grad: {X: [z], Out@GRAD: [loss@GRAD]}, out: {X@GRAD: [z@GRAD]}, attrs: {reduce_all: true, .role: backward}}
-  - {elementwise_mul_grad: {X: [xw], "Y": ["y"], Out@GRAD: [z@GRAD]}, out: {X@GRAD: [xw@GRAD]}, attrs: {axis: -1, .role: backward}}
+  - {elementwise_mul_grad: {X: [xw], "Y": ["y"], Out@GRAD: [z@GRAD]}, out: {X@GRAD: [xw@GRAD], Y@GRAD: [y@GRAD]}, attrs: {axis: -1, .role: backward}}
+  - {while_grad: {X: ["y", v], Out: ["y", e, c], Out@GRAD: [y@GRAD], StepScopes: [s]}, out: {X@GRAD: [y@GRAD, v@GRAD]}, attrs: {is_test: false, op_role: 1, op_role_var: [v, v@GRAD], original_output_grad: [y@GRAD], sub_block: !block 2}}
   - {elementwise_mul_grad: {X: [x], "Y": [w], Out@GRAD: [xw@GRAD]}, out: {Y@GRAD: [w@GRAD]}, attrs: {axis: -1, op_role: 1, op_role_var: [w, w@GRAD]}}
   - {sgd: {Param: [w], Grad: [w@GRAD], LearningRate: [lr]}, out: {ParamOut: [w]}, attrs: {op_role: 2, op_role_var: [w, w@GRAD]}}
+  - {sgd: {Param: [v], Grad: [v@GRAD], LearningRate: [lr]}, out: {ParamOut: [v]}, attrs: {op_role: 2, op_role_var: [v, v@GRAD]}}
 - idx: 1
   parent: 0
   vars:
@@ -92,11 +98,8 @@ blocks:
     n: {float32: [1]}
     d: {float32: [1]}
     g: {float32: [1]}
-    m: {float32: []}
-    m2: {float32: []}
   ops:
-  - {reduce_max: {X: [w]}, out: {Out: [m]}, attrs: {reduce_all: true, .role: forward}}
-  - {elementwise_div: {X: [m], "Y": ["y"]}, out: {Out: [q]}, attrs: {axis: -1, .role: forward}}
+  - {elementwise_div: {X: [v], "Y": ["y"]}, out: {Out: [q]}, attrs: {axis: -1, .role: forward}}
   - {elementwise_add: {X: ["y"], "Y": [q]}, out: {Out: [a]}, attrs: {axis: -1, .role: forward}}
   - {scale: {X: [a]}, out: {Out: [n]}, attrs: {scale: 0.5, bias: 0.0, bias_after_scale: true, .role: forward}}
   - {elementwise_sub: {X: [n], "Y": ["y"]}, out: {Out: [d]}, attrs: {axis: -1, .role: forward}}
@@ -104,6 +107,22 @@ blocks:
   - {assign: {X: [n]}, out: {Out: ["y"]}, attrs: {.role: forward}}
   - {assign: {X: [g]}, out: {Out: [e]}, attrs: {.role: forward}}
   - {greater_than: {X: [e], "Y": [limit]}, out: {Out: [c]}, attrs: {axis: -1, .role: forward}}
+- idx: 2
+  parent: 0
+  forward: 1
+  vars:
+    n@GRAD: {float32: [1]}
+    a@GRAD: {float32: [1]}
+    q@GRAD: {float32: [1]}
+    y0@GRAD: {float32: [1]}
+    y1@GRAD: {float32: [1]}
+    v@GRAD: {float32: [1]}
+  ops:
+  - {assign: {X: [y@GRAD]}, out: {Out: [n@GRAD]}, attrs: {.role: backward}}
+  - {scale: {X: [n@GRAD]}, out: {Out: [a@GRAD]}, attrs: {scale: 0.5, bias: 0.0, bias_after_scale: true, .role: backward}}
+  - {elementwise_add_grad: {X: ["y"], "Y": [q], Out@GRAD: [a@GRAD]}, out: {X@GRAD: [y0@GRAD], Y@GRAD: [q@GRAD]}, attrs: {axis: -1, .role: backward}}
+  - {elementwise_div_grad: {X: [v], "Y": ["y"], Out: [q], Out@GRAD: [q@GRAD]}, out: {X@GRAD: [v@GRAD], Y@GRAD: [y1@GRAD]}, attrs: {axis: -1, .role: backward}}
+  - {sum: {X: [y0@GRAD, y1@GRAD]}, out: {Out: [y@GRAD]}, attrs: {.role: backward}}
 END
 "$weft" opt -q "$folder/root.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
 for batch in '' '--batch 8'; do
@@ -119,8 +138,11 @@ done <<'END'
 another step|/X: \[a\]/s/scale: 0.5/scale: 0.25/
 another tolerance|s/value: 0.001/value: 0.1/
 another beginning|s/value: 3.0/value: 2.0/
-the condition is not written|/^- idx: 1/,$s/out: {Out: \[c\]}/out: {Out: [c2]}/
-a rank's rows end it|s/reduce_max: {X: \[w\]}/reduce_max: {X: [x]}/
+the condition is not written|/^- idx: 1/,/^- idx: 2/s/out: {Out: \[c\]}/out: {Out: [c2]}/
+a rank's rows end it|s/greater_than: {X: \[e\]/greater_than: {X: [x]/
+another gradient of the step|/X: \["*n"*@GRAD\]/s/scale: 0.5/scale: 0.25/
+half of the step's gradient is left out|s/{sum: {X: \[y0@GRAD, y1@GRAD\]}/{sum: {X: [y0@GRAD, y0@GRAD]}/
+the gradient is not carried from run to run|s/{X: \[y0@GRAD, y1@GRAD\]}, out: {Out: \["*y"*@GRAD\]}/{X: [y0@GRAD, y1@GRAD]}, out: {Out: [y0@GRAD]}/
 END
 # How often a loop of a fed number runs is any number: what is planned without it proves nothing.
 "$weft" opt -q tests/data/loops/while_data/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"

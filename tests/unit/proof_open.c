@@ -19,7 +19,7 @@ static void tear_down(void) {
 }
 TestSuite(proof_open, .init = set_up, .fini = tear_down);
 
-enum { MOST_LINES = 40 };
+enum { MOST_LINES = 60 };
 
 static const char *const begin[] = {
     "var x float32 -1,4",       "var w float32 4,2 persist", "var c float32 1,2 persist", "var lr float32 1 persist",
@@ -27,7 +27,11 @@ static const char *const begin[] = {
     "var d@GRAD float32 -1,2",  "var z@GRAD float32 -1,2",   "var w@GRAD float32 4,2",    "var s int32 2",
     "var rows int32 1",         "var n float32 1",           "var e float32 -1,2",        "var total float32 2",
     "var total@GRAD float32 2", "var m float32 1",           "var m@GRAD float32 1",      "var two int32 1",
-    "var s2 int32 2",           "var t float32 2",           "var t@GRAD float32 2",
+    "var s2 int32 2",           "var t float32 2",           "var t@GRAD float32 2",      "var a int64 -1",
+    "var b int64 -1",           "var zero int64 1",          "var one int64 1",           "var end int64 1",
+    "var r int64 -1",           "var at int64 -1,2",         "var g float32 -1",          "var v float32 1 persist",
+    "var v@GRAD float32 1",     "var u float32 1",           "var u@GRAD float32 1",      "var g@GRAD float32 -1",
+    "var e@GRAD float32 -1,2",  "var c@GRAD float32 1,2",
 };
 static const char *const end[] = {
     "op matmul_v2_grad X=x Y=w Out@GRAD=z@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
@@ -49,12 +53,43 @@ static const char *const end[] = {
 #define MEAN_OF_GRAD "op mean_grad X=t Out@GRAD=loss@GRAD -> X@GRAD=t@GRAD | op_role=1"
 #define MEAN "op mean X=d -> Out=loss | op_role=256"
 #define MEAN_GRAD "op mean_grad X=d Out@GRAD=loss@GRAD -> X@GRAD=d@GRAD | op_role=1"
+#define REPEATS "op fill_constant -> Out=two | op_role=0 value=1.0 shape=[1] dtype=2"
+#define TILE "op tile X=c RepeatTimes=s2 -> Out=e | op_role=0"
+#define ADD "op elementwise_add X=z Y=e -> Out=d | op_role=0 axis=-1"
+#define ADD_GRADS "op elementwise_add_grad X=z Y=e Out@GRAD=d@GRAD -> X@GRAD=z@GRAD Y@GRAD=e@GRAD | op_role=1 axis=-1"
+#define TILE_GRAD "op tile_grad X=c RepeatTimes=s2 Out@GRAD=e@GRAD -> X@GRAD=c@GRAD | op_role=1 op_role_var=c,c@GRAD"
+#define UPDATE_C "op sgd Param=c Grad=c@GRAD LearningRate=lr -> ParamOut=c | op_role=2 op_role_var=c,c@GRAD"
+#define TILED                                                                                                          \
+    { MULTIPLY, SHAPE, ROWS, REPEATS, BOTH, TILE, ADD, MEAN, SEED, MEAN_GRAD, ADD_GRADS, TILE_GRAD, UPDATE_C }
+
+#define ZERO "op fill_constant -> Out=zero | op_role=0 value=0.0 shape=[1] dtype=3"
+#define ONE "op fill_constant -> Out=one | op_role=0 value=1.0 shape=[1] dtype=3"
+#define END "op cast X=rows -> Out=end | op_role=0 in_dtype=2 out_dtype=3"
+#define RANGE "op range Start=zero End=end Step=one -> Out=r | op_role=0"
+#define STACK "op stack X=r,a -> Y=at | op_role=0 axis=1"
+#define PICK "op gather_nd X=z Index=at -> Out=g | op_role=0"
+#define MEAN_G "op mean X=g -> Out=loss | op_role=256"
+#define MEAN_G_GRAD "op mean_grad X=g Out@GRAD=loss@GRAD -> X@GRAD=g@GRAD | op_role=1"
+#define PICK_GRAD "op gather_nd_grad X=z Index=at Out@GRAD=g@GRAD -> X@GRAD=z@GRAD | op_role=1"
+#define PICKED                                                                                                         \
+    { MULTIPLY, SHAPE, ROWS, ZERO, ONE, END, RANGE, STACK, PICK, MEAN_G, SEED, MEAN_G_GRAD, PICK_GRAD }
+
+#define MEAN_Z "op mean X=z -> Out=m | op_role=0"
+#define MEAN_Z_GRAD "op mean_grad X=z Out@GRAD=m@GRAD -> X@GRAD=z@GRAD | op_role=1"
+#define WEIGH "op elementwise_mul X=m Y=v -> Out=loss | op_role=256 axis=-1"
+#define WEIGH_GRAD                                                                                                     \
+    "op elementwise_mul_grad X=m Y=v Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "           \
+    "op_role_var=v,v@GRAD"
+#define UPDATE_V "op sgd Param=v Grad=v@GRAD LearningRate=lr -> ParamOut=v | op_role=2 op_role_var=v,v@GRAD"
+#define WEIGHED                                                                                                        \
+    { MULTIPLY, MEAN_Z, WEIGH, SEED, WEIGH_GRAD, MEAN_Z_GRAD, UPDATE_V }
+
 #define ADD_GRAD "op elementwise_add_grad X=z Y=e Out@GRAD=d@GRAD -> X@GRAD=z@GRAD | op_role=1 axis=-1"
 
 /* Lines of forward and backward; `changed` takes the place of line `at` in the ranks' program. */
 static const struct {
     const char *what;
-    const char *lines[12];
+    const char *lines[16];
     size_t at;
     const char *changed;
 } cases[] = {
@@ -78,6 +113,21 @@ static const struct {
       "op mean_grad X=z Out@GRAD=m@GRAD -> X@GRAD=z@GRAD | op_role=1"},
      2,
      "op scale X=m -> Out=loss | op_role=256 scale=-1.0 bias=2.0"},
+    {"a row that is repeated for each row, by tile", TILED, 6,
+     "op elementwise_sub X=z Y=e -> Out=d | op_role=0 axis=-1"},
+    {"the gradient of that row", TILED, 11,
+     "op tile_grad X=c RepeatTimes=s2 Out@GRAD=z -> X@GRAD=c@GRAD | op_role=1 op_role_var=c,c@GRAD"},
+    {"an element that each row picks", PICKED, 7, "op stack X=r,b -> Y=at | op_role=0 axis=1"},
+    {"the row that it is picked of", PICKED, 6, "op fill_any_like X=a -> Out=r | op_role=0 value=0.0 dtype=3"},
+    {"the gradient of what is picked", PICKED, 12,
+     "op gather_nd_grad X=x Index=at Out@GRAD=g@GRAD -> X@GRAD=z@GRAD | op_role=1"},
+    {"a loss that a parameter weighs", WEIGHED, 2, "op elementwise_mul X=m Y=m -> Out=loss | op_role=256 axis=-1"},
+    {"the gradient of that parameter", WEIGHED, 4,
+     "op elementwise_mul_grad X=v Y=v Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "
+     "op_role_var=v,v@GRAD"},
+    {"the gradient of the loss that it weighs", WEIGHED, 4,
+     "op elementwise_mul_grad X=m Y=m Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "
+     "op_role_var=v,v@GRAD"},
 };
 TABLE_ROWS(proof_open, extents, cases);
 
@@ -117,5 +167,53 @@ TABLE_TEST(size_t *row, proof_open, extents) {
         weft_program_destroy(p);
         weft_program_destroy(own);
     }
+    weft_program_destroy(serial);
+}
+
+/* Programs of which ranks compute something else: what each makes of its own mean is no part of a sum. */
+static const struct {
+    const char *what;
+    const char *lines[16];
+} others[] = {
+    {"the square of a mean",
+     {MULTIPLY, MEAN_Z, "op elementwise_mul X=m Y=m -> Out=loss | op_role=256 axis=-1", SEED,
+      "op elementwise_mul_grad X=m Y=m Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD | op_role=1 axis=-1", MEAN_Z_GRAD}},
+    {"a parameter over a mean",
+     {MULTIPLY, MEAN_Z, "op elementwise_div X=v Y=m -> Out=loss | op_role=256 axis=-1", SEED,
+      "op elementwise_div_grad X=v Y=m Out=loss Out@GRAD=loss@GRAD -> X@GRAD=v@GRAD Y@GRAD=m@GRAD | op_role=1 axis=-1 "
+      "op_role_var=v,v@GRAD",
+      MEAN_Z_GRAD, UPDATE_V}},
+    {"a parameter to the power of a mean",
+     {MULTIPLY, MEAN_Z, "op elementwise_pow X=v Y=m -> Out=loss | op_role=256 axis=-1", SEED,
+      "op elementwise_pow_grad X=v Y=m Out@GRAD=loss@GRAD -> X@GRAD=v@GRAD Y@GRAD=m@GRAD | op_role=1 axis=-1 "
+      "op_role_var=v,v@GRAD",
+      MEAN_Z_GRAD, UPDATE_V}},
+    {"a weighed mean that is squared",
+     {MULTIPLY, MEAN_Z, "op elementwise_mul X=m Y=v -> Out=u | op_role=0 axis=-1",
+      "op square X=u -> Out=loss | op_role=256", SEED,
+      "op square_grad X=u Out@GRAD=loss@GRAD -> X@GRAD=u@GRAD | op_role=1",
+      "op elementwise_mul_grad X=m Y=v Out@GRAD=u@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "
+      "op_role_var=v,v@GRAD",
+      MEAN_Z_GRAD, UPDATE_V}},
+    {"the larger of a mean and a parameter",
+     {MULTIPLY, MEAN_Z, "op elementwise_max X=m Y=v -> Out=loss | op_role=256 axis=-1", SEED,
+      "op elementwise_max_grad X=m Y=v Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "
+      "op_role_var=v,v@GRAD",
+      MEAN_Z_GRAD, UPDATE_V}},
+};
+TABLE_ROWS(proof_open, ranks_differ, others);
+
+TABLE_TEST(size_t *row, proof_open, ranks_differ) {
+    const char *lines[MOST_LINES];
+    size_t n = 0;
+    weft_equivalence *e;
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) lines[n++] = begin[i];
+    for (size_t i = 0; others[*row].lines[i]; i++) lines[n++] = others[*row].lines[i];
+    for (size_t i = 0; i < sizeof end / sizeof *end; i++) lines[n++] = end[i];
+    weft_program *serial = small_program(context, lines, n), *p = on_two_ranks(serial);
+    must(weft_equivalent_to_serial(serial, (const weft_program *const *)&p, 1, NULL, &e));
+    cr_expect_eq(weft_equivalence_grade(e), WEFT_NOT_PROVED, "%s", others[*row].what);
+    weft_equivalence_destroy(e);
+    weft_program_destroy(p);
     weft_program_destroy(serial);
 }
