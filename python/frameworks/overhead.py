@@ -16,8 +16,26 @@ def timed(function, *args, **kwargs):
     return 1e3 * (time.process_time() - begun)
 
 
+class Serialized:
+    """A ProgramDesc that is asked for its bytes once, and what that took; then the program has its own again."""
+
+    def __init__(self, program):
+        self.program, self.desc, self.took = program, program.desc, 0.0
+        program.desc = self
+
+    def __getattr__(self, name):
+        return getattr(self.desc, name)
+
+    def serialize_to_string(self):
+        self.program.desc = self.desc
+        begun = time.process_time()
+        written = self.desc.serialize_to_string()
+        self.took = 1e3 * (time.process_time() - begun)
+        return written
+
+
 def paddle():
-    """(Weft's, Paddle's serialization, ops)"""
+    """(Weft's, Paddle's serialization in the same call, ops)"""
     import paddle
     import weft.paddle
     from test_paddle import mlp
@@ -25,8 +43,9 @@ def paddle():
     paddle.enable_static()
     main, _, _ = mlp(layers=1600)
     nops = len(main.global_block().ops)
-    alone = timed(main.desc.serialize_to_string)
-    return timed(weft.paddle.optimize, main, ranks=2) - alone, alone, nops
+    own = Serialized(main)
+    whole = timed(weft.paddle.optimize, main, ranks=2)
+    return whole - own.took, own.took, nops
 
 
 def torch():

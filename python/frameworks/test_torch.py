@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import queue
+import random
 import re
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import weft
 import weft.torch
+from weft.torch._export import Document
+from weft.torch._splice import replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -65,6 +68,22 @@ class Graphs(unittest.TestCase):
                 self.assertIsNotNone(node.meta["val"])
         module.graph.lint()
         self.assertTrue(weft.torch.verify([module, module], GROUPS).safe)
+
+    def test_nodes_stand_in_the_order_that_passes_made(self):
+        drawn = random.Random(3)
+        module = make_fx(lambda x: [torch.relu(x * (k + 1)) for k in range(5)], tracing_mode="fake")(torch.ones(4))
+        document = Document(module.graph, GROUPS)
+        for _ in range(50):
+            after = document.read(document.text)
+            left, rows = list(after["nodes"]), []
+            while left:  # any node whose inputs stand
+                known = {row["name"] for row in rows} | {n.name for n in module.graph.nodes if n.op == "placeholder"}
+                able = [row for row in left if all(a["ref"] in known for a in row["args"] if isinstance(a, dict) and "ref" in a)]
+                rows.append(able[drawn.randrange(len(able))])
+                left.remove(rows[-1])
+            after["nodes"] = rows
+            replace(module.graph, document, after)
+            self.assertEqual([n.name for n in module.graph.nodes if n.op == "call_function"], [row["name"] for row in rows])
 
     def test_verify_of_ranks_that_differ(self):
         findings = weft.torch.verify([traced(4), traced(3)], GROUPS)

@@ -94,12 +94,19 @@ def _type(node: Any) -> tuple[Any, Any]:
     return _one_type(node, value)
 
 
+@functools.lru_cache(maxsize=None)
+def _word_of(dtype: Any) -> str:
+    return str(dtype).replace("torch.", "")
+
+
 def _one_type(node: Any, value: Any) -> tuple[Any, Any]:
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
         return None, None
-    if not all(isinstance(extent, int) for extent in value.shape):
-        refuse(node, f"shape {tuple(value.shape)} is open: compile with dynamic=False")
-    return list(value.shape), str(value.dtype).replace("torch.", "")
+    extents = list(shape)
+    if not all([isinstance(extent, int) for extent in extents]):
+        refuse(node, f"shape {tuple(extents)} is open: compile with dynamic=False")
+    return extents, _word_of(dtype)
 
 
 @functools.lru_cache(maxsize=None)

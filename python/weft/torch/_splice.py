@@ -1,5 +1,6 @@
 """Puts a graph that Weft made in the place of a live one: nodes that stay keep identity and metadata."""
 
+import bisect
 import importlib
 import operator
 from typing import Any, Iterable, Mapping, Optional, Sequence
@@ -46,9 +47,10 @@ def _fake_value(node: Any, mode: Any) -> Any:
 
 def without_kernel(graph: Any, targets: Iterable[str]) -> Optional[tuple[Any, str]]:
     """The first of new targets that cannot run where the graph runs, and the device; or None."""
-    values = (node.meta.get("val") for node in graph.nodes)
+    new = {_resolve(t) for t in targets} - {operator.getitem}
+    values = (node.meta.get("val") for node in graph.nodes) if new else ()
     devices = {v.device.type for v in values if isinstance(v, torch.Tensor)}
-    for target in {_resolve(t) for t in targets} - {operator.getitem}:
+    for target in new:
         for device in devices & {"cpu", "cuda"}:
             if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(target.name(), device.upper()):
                 return target, device
@@ -99,6 +101,28 @@ def _set_value(node: Any, value: Any) -> None:
     node.meta.pop("tensor_meta", None)
 
 
+def _longest_run(graph: Any, last: Any, names: Sequence[str]) -> set[str]:
+    """The most of `names`, nodes in their new order, that stand behind `last` in that order already: to move a node costs
+    torch more than all else. By patience: of runs of each length the one that ends first."""
+    places = {node.name: place for place, node in enumerate(graph.nodes)}
+    first = places[last.name]
+    ends: list[int] = []
+    tails: list[str] = []
+    before: dict[str, Optional[str]] = {}
+    for name in names:
+        if places[name] <= first:
+            continue
+        length = bisect.bisect_left(ends, places[name])
+        before[name] = tails[length - 1] if length else None
+        ends[length:length + 1], tails[length:length + 1] = [places[name]], [name]
+    run: set[str] = set()
+    at = tails[-1] if tails else None
+    while at is not None:
+        run.add(at)
+        at = before[at]
+    return run
+
+
 def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], after: Mapping[str, Any], opaque: Opaque,
                inputs: Optional[Mapping[str, Any]]) -> set[Any]:
     """Puts nodes and outputs in place; returns the calls that stay."""
@@ -109,6 +133,7 @@ def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], a
     output = next(n for n in graph.nodes if n.op == "output")
     kept: set[Any] = set()
     last = next((n for n in reversed(list(graph.nodes)) if n.op in ("placeholder", "get_attr")), None)
+    stays = _longest_run(graph, last, [row["name"] for row in after["nodes"] if row["name"] not in targets]) if last else set()
     for row in after["nodes"]:
         name, was = row["name"], old.get(row["name"])
         is_new = name in targets
@@ -116,7 +141,7 @@ def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], a
             args = tuple(decode(a, nodes, opaque) for a in row["args"])
             kwargs = {k: decode(v, nodes, opaque) for k, v in _plain(row["kwargs"]).items()}
         if is_new:
-            with graph.inserting_before(output):
+            with graph.inserting_before(output) if last is None else graph.inserting_after(last):
                 node = graph.create_node("call_function", targets[name], args, kwargs, name=name)
             nodes[name] = node
         else:
@@ -126,7 +151,7 @@ def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], a
         if is_new or inputs is not None:
             _set_value(node, _fake_value(node, mode))
         kept.add(node)
-        if last is not None and last.next is not node:
+        if last is not None and not is_new and name not in stays:
             last.append(node)
         last = node
     _put_outputs(output, after["outputs"], nodes)
