@@ -82,7 +82,7 @@ static weft_status plan_again(const cli_args *args, weft_program *program, const
             status = weft_status_create(WEFT_INVALID_PROGRAM, "--replan", "%s is not proved to leave the same bits",
                                         weft_report_pass_name(report, i));
         out_ns[0] += weft_report_count(report, i, "predicted step ns");
-        out_ns[1] += weft_report_count(report, i, "bound ns");
+        out_ns[1] += weft_report_count(report, i, "bound of all ns");
     }
     weft_report_destroy(report);
     weft_pass_list_destroy(list);

@@ -30,7 +30,7 @@ typedef struct way {
     size_t ncollectives;
     double step_seconds;
     weft_rank_times times;
-    int64_t bound_ns; /* -1: nobody says */
+    int64_t bound_ns, bound_of_all_ns; /* in the order of the plan; in any; -1: nobody says */
 } way;
 
 bool simulate_buckets_good(const cli_args *args) {
@@ -61,7 +61,7 @@ static weft_status rewrite(const cli_args *args, const char *list_text, const ch
     if (!status) status = weft_pass_list_run(list, to->program, &report);
     for (size_t i = 0; !status && i < weft_report_npasses(report); i++) {
         int64_t bound = weft_report_count(report, i, "bound ns");
-        if (bound > 0) to->bound_ns = bound;
+        if (bound > 0) to->bound_ns = bound, to->bound_of_all_ns = weft_report_count(report, i, "bound of all ns");
     }
     weft_report_destroy(report);
     weft_pass_list_destroy(list);
@@ -123,7 +123,9 @@ static weft_status print(const cli_args *args, const way *all) {
     if (as_json) return cli_json_print(args, root, stderr);
     json_decref(root);
     if (all[WAYS - 1].bound_ns >= 0)
-        printf("no buckets in this order end a step before %.6f ms\n", 1e-6 * (double)all[WAYS - 1].bound_ns);
+        printf("no buckets in this order end a step before %.6f ms\nno buckets in any order end one before "
+               "%.6f ms\n",
+               1e-6 * (double)all[WAYS - 1].bound_ns, 1e-6 * (double)all[WAYS - 1].bound_of_all_ns);
     return NULL;
 }
 

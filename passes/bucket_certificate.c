@@ -3,7 +3,8 @@
  * anew.
  *
  * It is stated for compute and streams of reduces alone. Otherwise the report says why it is not. Its bound is that of
- * buckets of any size, also such as the order of ops does not allow: limits are ours. */
+ * any buckets in any order, also such as the order of ops does not allow: limits are ours. What it follows from is
+ * stated too (bucket_bound.h). */
 #include <inttypes.h>
 
 #include "base/json.h"
@@ -11,7 +12,7 @@
 #include "passes/bucket_tensor.h"
 #include "passes/certificate.h"
 
-enum { MOST_LANES = 8, MOST_STATES = 1 << 16 }; /* the checker's */
+enum { MOST_LANES = 8 }; /* the checker's */
 
 /* Instructions of compute: by item, so many before the first that needs it. By their number: when so many have run. */
 typedef struct places {
@@ -59,49 +60,6 @@ static weft_status find_places(const bucket_times *t, places *out) {
     }
     for (size_t i = 0; i < n; i++)
         if (out->needed[i] == UINT32_MAX) out->needed[i] = out->ncompute;
-    return NULL;
-}
-
-/* --- the bound ---------------------------------------------------------------------------------------------------- */
-
-/* No buckets of any size, in whatever order, of the lane's items of a kind (UINT32_MAX: of all) end the step earlier.
- */
-static weft_status bound_of(const bucket_times *t, uint32_t lane, uint32_t kind, int64_t *bound) {
-    bucket_problem own = t->problem;
-    bucket_item *items = ARENA_ARRAY(t->scratch, bucket_item, own.nitems + 1);
-    bucket_answer answer;
-    size_t n = 0;
-    if (!items) return base_out_of_memory();
-    for (size_t i = 0; i < own.nitems; i++) {
-        const bucket_item *item = &t->problem.items[i];
-        if (own.kinds[item->kind].lane != lane || (kind != UINT32_MAX && item->kind != kind)) continue;
-        items[n] = *item;
-        items[n++].deadline = UINT32_MAX;
-    }
-    own.items = items;
-    own.nitems = n;
-    own.rooms = NULL;
-    own.most_nbytes = 0;
-    TRY(bucket_plan_solve(&own, t->scratch, &answer));
-    if (answer.bound_ns > *bound) *bound = answer.bound_ns;
-    return NULL;
-}
-
-/* What the checker can find anew: of a lane's kinds together where that is few states, or else of each by itself. */
-static weft_status find_bound(const bucket_times *t, int64_t *out) {
-    const bucket_problem *p = &t->problem;
-    size_t *count = ARENA_ARRAY(t->scratch, size_t, p->nkinds + 1);
-    if (!count) return base_out_of_memory();
-    for (size_t i = 0; i < p->nitems; i++) count[p->items[i].kind]++;
-    *out = p->compute_ns > t->slowed_bound_ns ? p->compute_ns : t->slowed_bound_ns;
-    for (uint32_t lane = 0; lane < t->nlanes; lane++) {
-        size_t nstates = 1;
-        for (size_t k = 0; k < p->nkinds && nstates <= MOST_STATES; k++)
-            if (p->kinds[k].lane == lane) nstates *= count[k] + 1;
-        if (nstates <= MOST_STATES) TRY(bound_of(t, lane, UINT32_MAX, out));
-        for (uint32_t k = 0; k < p->nkinds && nstates > MOST_STATES; k++)
-            if (p->kinds[k].lane == lane) TRY(bound_of(t, lane, k, out));
-    }
     return NULL;
 }
 
@@ -174,13 +132,20 @@ static void put_costs(buffer *out, const bucket_kind *kind) {
 }
 
 /* Lanes are numbered as kinds name them. */
+static uint32_t number_of(const bucket_times *t, uint32_t lane) {
+    uint32_t n = 0;
+    for (size_t k = 0; k < t->problem.nkinds && t->problem.kinds[k].lane != lane; k++) {
+        bool is_new = true;
+        for (size_t i = 0; i < k; i++) is_new = is_new && t->problem.kinds[i].lane != t->problem.kinds[k].lane;
+        n += is_new;
+    }
+    return n;
+}
+
 static void put_kinds(buffer *out, const bucket_times *t) {
-    uint32_t numbers[MOST_LANES], n = 0;
-    for (uint32_t k = 0; k < MOST_LANES; k++) numbers[k] = UINT32_MAX;
     for (size_t k = 0; k < t->problem.nkinds; k++) {
         const bucket_kind *kind = &t->problem.kinds[k];
-        if (numbers[kind->lane] == UINT32_MAX) numbers[kind->lane] = n++;
-        buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ", numbers[kind->lane]);
+        buffer_format(out, "%s{\"lane\": %u, ", k ? ",\n     " : "\n     ", number_of(t, kind->lane));
         if (t->contends) buffer_format(out, "\"collectives\": %zu, ", kind->ncollectives);
         buffer_text(out, "\"costs\": [");
         put_costs(out, kind);
@@ -196,8 +161,43 @@ static void put_gradient(buffer *out, const bucket_times *t, const places *at, s
     buffer_format(out,
                   ", \"kind\": %u, \"nbytes\": %zu, \"alone_ns\": %" PRId64 ", \"after\": %u, \"ready_ns\": %" PRId64
                   ", \"needed\": %u, \"tail_ns\": %" PRId64 "}",
-                  item->kind, item->nbytes, item->alone_ns, t->made_after[i], at->clock[t->made_after[i]], at->needed[i],
-                  item->tail_ns);
+                  item->kind, item->nbytes, item->alone_ns, t->made_after[i], at->clock[t->made_after[i]],
+                  at->needed[i], item->tail_ns);
+}
+
+/* Of kinds that count, a line for each cost; none where what items take alone says all. */
+static void put_lines(buffer *out, const bucket_times *t) {
+    const bucket_bound *b = &t->bound;
+    for (size_t k = 0; k < t->problem.nkinds; k++) {
+        const bucket_kind *kind = &t->problem.kinds[k];
+        size_t n = !b->lines[k] ? 0 : b->by == BUCKET_BY_SLOWED ? kind->ncollectives : kind->ncurves;
+        buffer_text(out, k ? ", " : "");
+        buffer_text(out, b->counts[k] ? "[" : "null");
+        for (size_t i = 0; i < n; i++) {
+            buffer_format(out, "%s[%" PRId64 ", ", i ? ", " : "", b->lines[k][i].latency);
+            buffer_double(out, b->lines[k][i].slope);
+            buffer_text(out, "]");
+        }
+        buffer_text(out, b->counts[k] ? "]" : "");
+    }
+}
+
+/* What the bound follows from. */
+static void put_bound(buffer *out, const bucket_times *t) {
+    static const char *const names[] = {"compute", "slowed", "lines", "sets"};
+    const bucket_bound *b = &t->bound;
+    buffer_format(out, "\"bound\": {\"by\": \"%s\"", names[b->by]);
+    if (b->by != BUCKET_BY_COMPUTE) buffer_format(out, ", \"lane\": %u", number_of(t, b->lane));
+    if (b->by == BUCKET_BY_LINES) {
+        buffer_format(out, ", \"tail_ns\": %" PRId64, b->tail_ns);
+        buffer_text(out, b->as_one ? ", \"as_one\": true" : ", \"as_one\": false");
+    }
+    if (b->by == BUCKET_BY_LINES || b->by == BUCKET_BY_SLOWED) {
+        buffer_text(out, ", \"lines\": [");
+        put_lines(out, t);
+        buffer_text(out, "]");
+    }
+    buffer_text(out, "},\n    ");
 }
 
 static int64_t sum_of(const int64_t *ns, size_t first, size_t end) {
@@ -242,8 +242,8 @@ static size_t alignment_of(const bucket_times *t) {
     return alignment;
 }
 
-static void put_plan(buffer *out, const bucket_times *t, const places *at, int64_t bound) {
-    int64_t compute = compute_of(t);
+static void put_plan(buffer *out, const bucket_times *t, const places *at) {
+    int64_t compute = compute_of(t), bound = t->bound.ns;
     buffer_format(out,
                   "{\"step_ns\": %" PRId64 ", \"compute_ns\": %" PRId64 ", \"exposed_ns\": %" PRId64
                   ", \"bound_ns\": %" PRId64 ", \"gap_ns\": %" PRId64 ", \"alignment\": %zu,\n    \"kinds\": [",
@@ -256,6 +256,7 @@ static void put_plan(buffer *out, const bucket_times *t, const places *at, int64
         buffer_text(out, "},\n    ");
     }
     if (t->is_made) put_made(out, t);
+    put_bound(out, t);
     buffer_text(out, "\"compute\": [");
     uint32_t n = 0;
     for (size_t i = 0; i < t->plan->ninstrs; i++)
@@ -271,13 +272,11 @@ weft_status bucket_times_certify(const bucket_times *t) {
     if (!pass_certifies(t->pass)) return NULL;
     places at = {.ncompute = 0};
     const char *why = alignment_of(t) ? why_not(t) : "members are not aligned alike";
-    int64_t bound;
     if (why) return weft_pass_did(t->pass, "the certificate leaves the plan out: %s", why);
     TRY(find_places(t, &at));
-    TRY(find_bound(t, &bound));
     buffer out;
     buffer_init(&out, &t->pass->context->allocator);
-    put_plan(&out, t, &at, bound);
+    put_plan(&out, t, &at);
     weft_status status = buffer_status(&out);
     if (!status) status = pass_claim_plan(t->pass, out.bytes, out.nbytes);
     buffer_fini(&out);

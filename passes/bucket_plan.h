@@ -9,6 +9,7 @@
 /* What is reduced by itself or with others of its kind, in the order in which reduces stand. */
 typedef struct bucket_item {
     int64_t ready_ns;      /* its reduce may begin; no earlier than that of the item before of its kind */
+    int64_t made_ns;       /* it may, wherever it stands */
     int64_t tail_ns;       /* what the step takes from the end of its reduce on, at least */
     int64_t alone_ns;      /* what its reduce takes alone */
     size_t nbytes, padded; /* alone, and as a part of a bucket */

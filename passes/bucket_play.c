@@ -54,6 +54,7 @@ static weft_status find_ready(player *p, bucket_item *items) {
     bucket_times *t = p->t;
     int64_t *ready = ARENA_ARRAY(t->scratch, int64_t, t->problem.nkinds + 1);
     if (!ready) return base_out_of_memory();
+    for (size_t i = 0; i < t->problem.nitems; i++) items[i].made_ns = 0;
     for (size_t i = 0; i < p->plan->ninstrs; i++) {
         const plan_instr *instr = &p->plan->instrs[i];
         bool waited = false;
@@ -63,6 +64,7 @@ static weft_status find_ready(player *p, bucket_item *items) {
         if (lane >= 0) {
             bucket_item *item = &items[t->item_of[i]];
             at = later(at, made_at(p, t->item_of[i]));
+            item->made_ns = later(item->made_ns, at);
             item->ready_ns = ready[item->kind] = later(ready[item->kind], at);
             t->stalls = t->stalls || waited;
             continue;

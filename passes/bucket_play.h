@@ -21,7 +21,7 @@ typedef struct player {
     int64_t *scale_ns;    /* by lane: of the item at hand, scales behind its collectives */
 } player;
 
-/* Fills in ready and tail of the problem's items, and its compute_ns. */
+/* Fills in made, ready and tail of the problem's items, and its compute_ns. */
 WEFT_MUST_USE weft_status bucket_play_alone(bucket_times *t, bucket_item *items);
 /* Fills in the buckets' times, those of the step, and what is exposed. */
 WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
@@ -31,8 +31,10 @@ WEFT_MUST_USE weft_status bucket_play(bucket_times *t);
 /* Whether the model says that they do, and the program is one that can be played so: fills in `contends`, `ignored`.
  * Streams are compute and lanes, a ring is on one of them, and reduces wait for compute alone. */
 WEFT_MUST_USE weft_status bucket_contention_find(bucket_times *t);
-/* With contention: slowed_bound_ns (bucket_slowed.c). */
+/* With contention: slowed_bound_ns, and in `bound` what it follows from (bucket_slowed.c). */
 WEFT_MUST_USE weft_status bucket_slowed_bound(bucket_times *t);
+/* Then `bound`, whatever it follows from. */
+WEFT_MUST_USE weft_status bucket_times_bound(bucket_times *t);
 WEFT_MUST_USE weft_status bucket_play_contended(player *p, const uint32_t *bucket_of);
 
 /* --- bucket_settle.c ---------------------------------------------------------------------------------------------- */

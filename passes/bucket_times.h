@@ -4,6 +4,7 @@
 #define PASSES_BUCKET_TIMES_H
 
 #include "passes/access.h"
+#include "passes/bucket_bound.h"
 #include "passes/bucket_plan.h"
 #include "passes/pass_manager.h"
 #include "weft/profile.h"
@@ -52,6 +53,7 @@ typedef struct bucket_times {
     size_t nedges;
     bool contends;           /* compute and collectives slow one another down */
     int64_t slowed_bound_ns; /* contends: no buckets end a step earlier then */
+    bucket_bound bound;      /* what no buckets in any order go below, and what it follows from */
     const char *ignored;     /* why they do not, though the cluster has factors for it; NULL: they do, or it has none */
     bool stalls; /* a reduce waits for what waits for another: the problem's times are the earliest, no more */
     bucket_answer answer;

@@ -3,14 +3,11 @@
  *
  * Given are compute's times, after and before which instructions each gradient is ready and needed, and costs. A lane
  * is a stream of reduces. A bucket begins when its last gradient is ready and the one before on its lane has ended;
- * compute waits for what it needs (clock.c). The bound holds if with one nanosecond less no cuts are left. f[state], of
- * so many gradients of each kind, is the earliest end of the lane, in time for the rest. The last bucket is of the kind
- * whose last gradient stands last. Contention has its own bound (slowed.c). Early needs and copies lengthen a step. */
+ * compute waits for what it needs (clock.c). The bound is of any buckets in any order (bound.c). */
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
-static const json_int_t never = INT64_MAX;
 
 typedef struct plan_check {
     cert_checker *c;
@@ -20,8 +17,6 @@ typedef struct plan_check {
     size_t *count, *at;       /* by kind: how many, and how many so far */
     bool *owned;              /* by number of an op: it reduces a bucket */
     cert_clock played;
-    json_int_t *ends; /* by state */
-    bool by_itself;   /* kinds of a lane were bounded each by itself */
 } plan_check;
 
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
@@ -53,8 +48,7 @@ static weft_status check_gradients(plan_check *p) {
         if (!(p->of_kind[k] = ARENA_ARRAY(p->c->arena, cert_gradient *, plan->ngradients + 1)))
             return base_out_of_memory();
     for (size_t i = 0; i < plan->ncompute; i++) p->clock[i + 1] = p->clock[i] + plan->compute[i];
-    for (size_t i = 0; i < plan->ngradients && !p->c->message; i++)
-        TRY(check_gradient(p, &plan->gradients[i]));
+    for (size_t i = 0; i < plan->ngradients && !p->c->message; i++) TRY(check_gradient(p, &plan->gradients[i]));
     return NULL;
 }
 
@@ -102,70 +96,10 @@ static weft_status check_buckets(plan_check *p) {
     return NULL;
 }
 
-/* --- the bound ---------------------------------------------------------------------------------------------------- */
+/* --- all together ------------------------------------------------------------------------------------------------- */
 
-/* The bucket of the gradients of `kind` from i on, that are j in all, and no more. */
-static void close_buckets(plan_check *p, size_t kind, size_t state, size_t stride, json_int_t limit) {
-    const cert_bucket_kind *k = &p->plan.kinds[kind];
-    cert_gradient *const *g = p->of_kind[kind];
-    json_int_t nbytes = 0, ready = 0, tail = 0;
-    size_t j = p->at[kind];
-    for (size_t i = j; i-- > 0 && (k->ncosts || i + 1 == j);) {
-        json_int_t before = p->ends[state - (j - i) * stride];
-        nbytes += g[i]->padded;
-        ready = LARGER(ready, g[i]->ready);
-        tail = LARGER(tail, g[i]->tail);
-        if (before == never) continue;
-        json_int_t ns = i + 1 == j ? g[i]->alone : cert_prices_ns(k->costs, k->ncosts, nbytes);
-        json_int_t end = LARGER(before, ready) + ns;
-        if (end < p->ends[state] && end + tail <= limit) p->ends[state] = end;
-    }
-}
-
-/* Whether the lane's gradients of the kinds from `first` to before `last` can be reduced by then. */
-static weft_status can_end_by(plan_check *p, size_t lane, size_t first, size_t last, json_int_t limit, bool *out) {
-    size_t nstates = 1;
-    *out = true;
-    for (size_t k = first; k < last; k++)
-        if (p->plan.kinds[k].lane == lane)
-            nstates *= p->count[k] + 1, p->at[k] = 0;
-        else if (last == first + 1)
-            return NULL;
-    if (!(p->ends = ARENA_ARRAY(p->c->arena, json_int_t, nstates))) return base_out_of_memory();
-    for (size_t state = 1; state < nstates; state++) {
-        size_t newest = last, stride = 1, of_newest = 0;
-        p->ends[state] = never;
-        for (size_t k = first, carry = 1; k < last; k++) {
-            if (p->plan.kinds[k].lane != lane) continue;
-            p->at[k] += carry;
-            if ((carry = p->at[k] > p->count[k])) p->at[k] = 0;
-            if (p->at[k] && (newest == last || p->of_kind[k][p->at[k] - 1] > p->of_kind[newest][p->at[newest] - 1]))
-                newest = k, of_newest = stride;
-            stride *= p->count[k] + 1;
-        }
-        close_buckets(p, newest, state, of_newest, limit);
-    }
-    *out = p->ends[nstates - 1] != never;
-    return NULL;
-}
-
-/* Of all gradients of a lane together, where that is few states, or else of each kind by itself. */
 static weft_status check_bound(plan_check *p) {
-    enum { MOST_STATES = 1 << 16 };
-    size_t nkinds = p->plan.nkinds;
-    json_int_t slowed, compute = p->clock[p->plan.ncompute];
-    TRY(cert_slowed_bound(p->c, &p->plan, compute, &slowed));
-    bool ends = LARGER(compute, slowed) < p->plan.bound;
-    for (size_t lane = 0; lane < CERT_LANES && ends; lane++) {
-        size_t nstates = 1;
-        for (size_t k = 0; k < nkinds && nstates <= MOST_STATES; k++)
-            if (p->plan.kinds[k].lane == lane) nstates *= p->count[k] + 1;
-        if (nstates <= MOST_STATES) TRY(can_end_by(p, lane, 0, nkinds, p->plan.bound - 1, &ends));
-        p->by_itself = p->by_itself || nstates > MOST_STATES;
-        for (size_t k = 0; k < nkinds && ends && nstates > MOST_STATES; k++)
-            TRY(can_end_by(p, lane, k, k + 1, p->plan.bound - 1, &ends));
-    }
-    return ends ? BAD(p->c, "some buckets end the step before %lld ns", p->plan.bound) : NULL;
+    return cert_bound_check(p->c, &p->plan, p->clock[p->plan.ncompute]);
 }
 
 static weft_status make_room(plan_check *p) {
@@ -194,5 +128,5 @@ weft_status cert_check_buckets(cert_checker *c, size_t pass) {
         return BAD(c, "the step ends at %lld ns, not as is said", p.played.step);
     c->step_ns = plan->step;
     c->bound_ns = plan->bound;
-    return c->message ? NULL : cert_tell_gap(c, plan, &p.played, p.by_itself);
+    return c->message ? NULL : cert_tell_gap(c, plan, &p.played);
 }

@@ -277,7 +277,20 @@ WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 
 /* --- prices.c: what a bucket plan says that its collectives take, one after another ------------------------------- */
 
-typedef struct cert_price cert_price;
+enum { CERT_PAIRS = 32, CERT_FACTORS = 32 };
+
+typedef struct cert_way {
+    double latency_us, bandwidth, parts, plateau, plateau_latency_us, factors[CERT_FACTORS];
+    size_t nfactors;
+} cert_way;
+
+typedef struct cert_price {
+    double times, parts, op_seconds, pairs[CERT_PAIRS][2]; /* of a link: seconds a message, bytes a second */
+    size_t npairs, nways;
+    bool measured;  /* pairs are bytes and seconds, and say all */
+    cert_way *ways; /* they say all */
+} cert_price;
+
 WEFT_MUST_USE weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_price **out, size_t *out_n);
 json_int_t cert_prices_ns(const cert_price *prices, size_t n, json_int_t nbytes);
 json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbytes); /* of one of them */
@@ -286,11 +299,20 @@ json_int_t cert_price_ns(const cert_price *prices, size_t index, json_int_t nbyt
 
 enum { CERT_LANES = 8 }; /* streams of reduces */
 
+/* Said to be below a cost. */
+typedef struct cert_line {
+    json_int_t latency; /* in 1 / CERT_PARTS of a nanosecond */
+    double slope;       /* nanoseconds for a byte */
+} cert_line;
+
 /* Gradients of a kind may go together; no costs: each is reduced alone. */
 typedef struct cert_bucket_kind {
     size_t lane, ncollectives; /* of the costs, the first ones; scales follow */
     const cert_price *costs;
     size_t ncosts;
+    bool counts; /* in the bound, which has a line for each cost; none where what gradients take alone says all */
+    const cert_line *lines;
+    size_t nlines;
 } cert_bucket_kind;
 
 /* after, needed: so many instructions of compute come before it is ready, and before the first one that needs its sum.
@@ -306,6 +328,9 @@ typedef struct cert_bucket_said {
     json_int_t after, needed; /* in the program that was made, where that is told */
 } cert_bucket_said;
 
+/* What a bound follows from (bound.c). */
+typedef enum cert_bound_by { CERT_BY_COMPUTE, CERT_BY_SLOWED, CERT_BY_LINES, CERT_BY_SETS } cert_bound_by;
+
 typedef struct cert_plan {
     json_int_t step, compute_ns, exposed, bound, gap, alignment; /* alignment: of members in a bucket */
     cert_bucket_kind *kinds;
@@ -317,6 +342,10 @@ typedef struct cert_plan {
     size_t ncompute, nplayed;
     bool made;
     double compute_factor, collective_factor; /* so many times as long beside the other; 1 or more */
+    cert_bound_by bound_by;
+    size_t bound_lane;
+    json_int_t bound_tail; /* by lines: gradients with such a tail or a longer one count */
+    bool bound_as_one;     /* by lines: kinds may share buckets */
 } cert_plan;
 
 WEFT_MUST_USE weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to);
@@ -337,13 +366,26 @@ typedef struct cert_clock {
 } cert_clock;
 void cert_clock_play(cert_clock *clock, const cert_plan *plan);
 
-/* No buckets end a step earlier where compute and collectives slow one another down; 0: they do not (slowed.c). */
-WEFT_MUST_USE weft_status cert_slowed_bound(cert_checker *c, const cert_plan *plan, json_int_t compute,
-                                            json_int_t *out);
+/* --- the bound of a bucket plan: no buckets end a step earlier, in whatever order ----------------------------------
+ */
 
-/* Of a plan that holds: why it is more than 1 % above its bound. by_itself: kinds of a lane were bounded each by
- * itself. It plays the clock again (gap.c). */
-WEFT_MUST_USE weft_status cert_tell_gap(cert_checker *c, const cert_plan *plan, cert_clock *clock, bool by_itself);
+enum { CERT_PARTS = 1024, CERT_SETS_MOST = 12, CERT_STATES = 1 << 16 };
+
+/* bound.c. As it is said; then whether it follows from what is said, where compute takes so long. */
+WEFT_MUST_USE weft_status cert_bound_read(cert_checker *c, const json_t *from, cert_plan *to);
+WEFT_MUST_USE weft_status cert_bound_check(cert_checker *c, const cert_plan *plan, json_int_t compute);
+/* lines.c. What a bucket of a kind takes beside what its gradients weigh, at least, by the first nprices of its costs;
+ * weights are by gradient, all in 1 / CERT_PARTS of a nanosecond. */
+WEFT_MUST_USE weft_status cert_weigh(cert_checker *c, const cert_plan *plan, size_t kind, size_t nprices,
+                                     json_int_t *latency, json_int_t *weights);
+/* least.c: the step by lines. sets.c: whether some sets in some order end it by then. slowed.c: the step where compute
+ * and collectives slow one another down. */
+WEFT_MUST_USE weft_status cert_step_by_lines(cert_checker *c, const cert_plan *plan, json_int_t *out);
+WEFT_MUST_USE weft_status cert_sets_end_by(cert_checker *c, const cert_plan *plan, json_int_t limit, bool *out);
+WEFT_MUST_USE weft_status cert_step_slowed(cert_checker *c, const cert_plan *plan, json_int_t compute, json_int_t *out);
+
+/* Of a plan that holds: why it is more than 1 % above its bound. It plays the clock again (gap.c). */
+WEFT_MUST_USE weft_status cert_tell_gap(cert_checker *c, const cert_plan *plan, cert_clock *clock);
 
 /* How losses of ranks combine, from the program before (losses.c). */
 WEFT_MUST_USE weft_status cert_check_losses(cert_checker *c);

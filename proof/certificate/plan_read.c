@@ -160,5 +160,6 @@ weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to) {
     TRY(read_gradients(c, json_object_get(from, "gradients"), to));
     if (!c->message) TRY(read_buckets(c, json_object_get(from, "buckets"), made, to));
     if (!c->message) TRY(read_slowed(c, json_object_get(from, "slowed"), to));
+    if (!c->message) TRY(cert_bound_read(c, json_object_get(from, "bound"), to));
     return c->message ? NULL : find_members(c, pass, to);
 }

@@ -5,38 +5,26 @@
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
-enum { MOST_PRICES = 16, MOST_PAIRS = 32, MOST_WAYS = 16, MOST_FACTORS = 32 };
+enum { MOST_PRICES = 16, MOST_WAYS = 16 };
 static const json_int_t most_ns = 10000000000000;
-
-typedef struct way {
-    double latency_us, bandwidth, parts, plateau, plateau_latency_us, factors[MOST_FACTORS];
-    size_t nfactors;
-} way;
-
-struct cert_price {
-    double times, parts, op_seconds, pairs[MOST_PAIRS][2]; /* of a link: seconds a message, bytes a second */
-    size_t npairs, nways;
-    bool measured; /* pairs are bytes and seconds, and say all */
-    way *ways;     /* they say all */
-};
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static void read_way(const json_t *from, way *to) {
+static void read_way(const json_t *from, cert_way *to) {
     const json_t *factors = json_object_get(from, "factors");
-    *to = (way){.latency_us = json_number_value(json_object_get(from, "latency_us")),
-                .bandwidth = json_number_value(json_object_get(from, "bandwidth")),
-                .parts = json_number_value(json_object_get(from, "parts")),
-                .plateau = json_number_value(json_object_get(from, "plateau")),
-                .plateau_latency_us = json_number_value(json_object_get(from, "plateau_latency_us"))};
-    to->nfactors = json_array_size(factors) < MOST_FACTORS ? json_array_size(factors) : MOST_FACTORS;
+    *to = (cert_way){.latency_us = json_number_value(json_object_get(from, "latency_us")),
+                     .bandwidth = json_number_value(json_object_get(from, "bandwidth")),
+                     .parts = json_number_value(json_object_get(from, "parts")),
+                     .plateau = json_number_value(json_object_get(from, "plateau")),
+                     .plateau_latency_us = json_number_value(json_object_get(from, "plateau_latency_us"))};
+    to->nfactors = json_array_size(factors) < CERT_FACTORS ? json_array_size(factors) : CERT_FACTORS;
     for (size_t k = 0; k < to->nfactors; k++) to->factors[k] = json_number_value(json_array_get(factors, k));
 }
 
 static weft_status read_ways(cert_checker *c, const json_t *list, cert_price *to) {
     to->nways = json_array_size(list);
     if (!to->nways || to->nways > MOST_WAYS) return BAD(c, "%zu ways: expected 1 to %d", to->nways, MOST_WAYS);
-    if (!(to->ways = ARENA_ARRAY(c->arena, way, to->nways))) return base_out_of_memory();
+    if (!(to->ways = ARENA_ARRAY(c->arena, cert_way, to->nways))) return base_out_of_memory();
     for (size_t w = 0; w < to->nways; w++) {
         read_way(json_array_get(list, w), &to->ways[w]);
         if (!(to->ways[w].latency_us >= 0 && to->ways[w].bandwidth > 0)) return BAD(c, "way %zu takes no time", w);
@@ -51,7 +39,7 @@ static weft_status read_price(cert_checker *c, size_t number, const json_t *from
     if (!pairs && json_unpack((json_t *)from, "{s:F,s:F,s:F,s:o}", "times", &to->times, "parts", &to->parts,
                               "op_seconds", &to->op_seconds, "links", &pairs) != 0)
         return BAD(c, "cost %zu says too little", number);
-    to->npairs = json_array_size(pairs) < MOST_PAIRS ? json_array_size(pairs) : MOST_PAIRS;
+    to->npairs = json_array_size(pairs) < CERT_PAIRS ? json_array_size(pairs) : CERT_PAIRS;
     for (size_t k = 0; k < 2 * to->npairs; k++)
         to->pairs[k / 2][k % 2] = json_number_value(json_array_get(json_array_get(pairs, k / 2), k % 2));
     return NULL;
@@ -71,7 +59,7 @@ weft_status cert_prices_read(cert_checker *c, const json_t *list, const cert_pri
 /* --- asking ------------------------------------------------------------------------------------------------------- */
 
 /* Factors are of 64 bytes and each power of two above, on a line between; behind the last: 1. */
-static double factor_at(const way *w, double nbytes) {
+static double factor_at(const cert_way *w, double nbytes) {
     double at = nbytes > 64 ? log2(nbytes / 64) : 0;
     if (!w->nfactors || at >= (double)(w->nfactors - 1)) return 1;
     size_t below = (size_t)at;
@@ -81,7 +69,7 @@ static double factor_at(const way *w, double nbytes) {
 
 static double seconds_of_ways(const cert_price *p, double nbytes) {
     double best = INFINITY;
-    for (const way *w = p->ways; w < p->ways + p->nways; w++) {
+    for (const cert_way *w = p->ways; w < p->ways + p->nways; w++) {
         bool on_plateau = w->parts > 0 && nbytes / w->parts >= w->plateau;
         double bandwidth = w->nfactors ? w->bandwidth * factor_at(w, nbytes) : w->bandwidth;
         best = fmin(best, (on_plateau ? w->plateau_latency_us : w->latency_us) + nbytes / (1000 * bandwidth));

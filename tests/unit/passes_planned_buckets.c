@@ -120,15 +120,18 @@ static void check_program(const char *name, const weft_program *p, int nranks, c
     weft_program *made = pass(p, list, &report);
     simulate(made, nranks, &got);
     int64_t step = count_of(report, "predicted step ns"), bound = count_of(report, "bound ns");
+    int64_t bound_of_all = count_of(report, "bound of all ns");
     cr_expect_eq(got.step_ns, step, "%s: a step takes %lld ns, predicted were %lld", name, (long long)got.step_ns,
                  (long long)step);
     cr_expect_eq(got.exposed_ns, count_of(report, "predicted exposed ns"), "%s: %lld ns exposed, predicted were %lld",
                  name, (long long)got.exposed_ns, (long long)count_of(report, "predicted exposed ns"));
     cr_expect_gt(step, 0);
     cr_expect_leq(bound, step, "%s", name);
+    cr_expect_leq(bound_of_all, bound, "%s", name);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && *first_passes; i++) {
         int64_t fixed = step_of_size(p, nranks, sizes[i]);
         cr_expect_leq(bound, fixed, "%s: with %s MB a step takes %lld ns", name, sizes[i], (long long)fixed);
+        cr_expect_leq(bound_of_all, fixed, "%s: with %s MB a step takes %lld ns", name, sizes[i], (long long)fixed);
         if (step > bound) continue;
         cr_expect_leq(step, fixed, "%s: with %s MB a step takes %lld ns", name, sizes[i], (long long)fixed);
     }

@@ -93,9 +93,10 @@ static json_t *cost_of(const pair *p) {
 }
 
 /* The others may be said in another way: a lane by another number, an alignment of 1 by one that all members have. A
- * collective that no compute runs beside may be scaled. */
+ * collective that no compute runs beside may be scaled. A bound may follow from other lines too (change_bound). */
 static bool is_told_one_way(const char *key) {
-    return strcmp(key, "lane") != 0 && strcmp(key, "alignment") != 0 && strcmp(key, "collectives") != 0;
+    return strcmp(key, "lane") != 0 && strcmp(key, "alignment") != 0 && strcmp(key, "collectives") != 0 &&
+           strcmp(key, "bound") != 0;
 }
 
 /* The n-th number within a value, counted down in *n; NULL: there are less. */
@@ -157,6 +158,79 @@ static void raise_bound(const pair *p) {
     add(p->plan, "gap_ns", by);
 }
 
+/* What the bound follows from is changed; put back behind. */
+static void expect_bound_refused(const pair *p, json_t *changed, const char *what) {
+    json_t *bound = json_incref(json_object_get(p->plan, "bound"));
+    json_object_set_new(p->plan, "bound", changed);
+    expect_refused(p, what);
+    json_object_set_new(p->plan, "bound", bound);
+}
+
+/* The n-th line, over all kinds; NULL: there are less. */
+static json_t *find_line(json_t *bound, size_t n) {
+    json_t *of_kind, *line;
+    size_t k, i;
+    json_array_foreach(json_object_get(bound, "lines"), k, of_kind)
+        json_array_foreach(of_kind, i, line) if (n-- == 0) return line;
+    return NULL;
+}
+
+/* Lines above costs, or so low that the bound is not reached; another threshold; a kind left out. */
+static void change_lines(const pair *p) {
+    const json_t *bound = json_object_get(p->plan, "bound");
+    json_t *copy, *line;
+    for (size_t n = 0; find_line((json_t *)bound, n); n++) {
+        copy = json_deep_copy(bound);
+        line = find_line(copy, n);
+        json_integer_set(json_array_get(line, 0),
+                         json_integer_value(json_array_get(line, 0)) + 1024 * (1000000 + (json_int_t)draw(1000)));
+        expect_bound_refused(p, copy, "a latency is raised");
+        for (int lower = 0; lower < 2; lower++) {
+            double by = lower ? 0.5 : 1.5;
+            copy = json_deep_copy(bound);
+            line = find_line(copy, n);
+            json_array_set_new(line, 1, json_real(by * json_number_value(json_array_get(line, 1))));
+            expect_bound_refused(p, copy, lower ? "a slope is lowered" : "a slope is raised");
+        }
+    }
+    if (json_object_get(bound, "tail_ns")) {
+        copy = json_deep_copy(bound);
+        add(copy, "tail_ns", 1 + (json_int_t)draw(100000));
+        expect_bound_refused(p, copy, "fewer gradients count, which are needed earlier");
+        copy = json_deep_copy(bound);
+        add(copy, "tail_ns", -1 - (json_int_t)draw(100));
+        expect_bound_refused(p, copy, "what comes after is shorter");
+    }
+    for (size_t k = 0; k < json_array_size(json_object_get(bound, "lines")); k++) {
+        if (json_is_null(json_array_get(json_object_get(bound, "lines"), k))) continue;
+        copy = json_deep_copy(bound);
+        json_array_set_new(json_object_get(copy, "lines"), k, json_null());
+        expect_bound_refused(p, copy, "a kind does not count");
+        copy = json_deep_copy(bound);
+        json_array_set_new(json_object_get(copy, "lines"), k, json_array());
+        expect_bound_refused(p, copy, "a kind has no lines");
+    }
+}
+
+/* The bound is said to follow from something else. */
+static void change_bound(const pair *p) {
+    const json_t *bound = json_object_get(p->plan, "bound");
+    const char *by = json_string_value(json_object_get(bound, "by"));
+    json_int_t compute = json_integer_value(json_object_get(p->plan, "compute_ns"));
+    change_lines(p);
+    if (json_integer_value(json_object_get(p->plan, "bound_ns")) <= compute) return;
+    expect_bound_refused(p, json_pack("{s:s}", "by", "compute"), "it is longer than compute");
+    expect_bound_refused(p, json_pack("{s:s}", "by", "nothing"), "it follows from nothing");
+    expect_bound_refused(p, json_pack("{s:s, s:i}", "by", "lines", "lane", 0), "no kind counts");
+    if (strcmp(by, "sets") != 0 && json_array_size(json_object_get(p->plan, "gradients")) > 12)
+        expect_bound_refused(p, json_pack("{s:s, s:i}", "by", "sets", "lane", 0), "sets of more than 12 gradients");
+    add(p->plan, "bound_ns", 1);
+    add(p->plan, "gap_ns", -1);
+    expect_refused(p, "the bound is a nanosecond higher");
+    add(p->plan, "bound_ns", -1);
+    add(p->plan, "gap_ns", 1);
+}
+
 static void move_gradient(const pair *p) {
     json_t *buckets = json_object_get(p->plan, "buckets");
     size_t n = json_array_size(buckets);
@@ -213,6 +287,7 @@ static void mutate(const char *file, size_t count) {
         if (i % 8 == 2) move_gradient(&p);
         if (i % 8 == 4) swap_gradients(&p);
     }
+    for (size_t i = 0; i < count / 50; i++) change_bound(&p);
     add(p.plan, "alignment", 256);
     expect_refused(&p, "members lie further apart");
     add(p.plan, "alignment", -256);
@@ -224,6 +299,7 @@ Test(proof_buckets, no_mutant_holds) {
     size_t count = getenv("WEFT_LONG_TESTS") ? 1000 : 100;
     mutate("paddle26/mlp_adam_dp2_amp/rank0.pdmodel", count);
     mutate("paddle26/lenet_momentum_dp2/rank0.pdmodel", count);
+    mutate("paddle26/gpt_tiny_adamw_dp2/rank0.pdmodel", count);
 }
 
 /* A bound below the best is one too, and the gap is told. */
@@ -288,6 +364,7 @@ Test(proof_buckets, prices_of_nccl) {
         size_t k;
         cr_assert_gt(json_array_size(ways), 3);
         raise_bound(&p);
+        change_bound(&p);
         move_gradient(&p);
         json_array_foreach(ways, k, way) json_object_set_new(way, "latency_us", json_real(1.0));
         expect_refused(&p, "collectives take less");
@@ -336,6 +413,7 @@ Test(proof_buckets, what_slows_one_another_down) {
         p.plan = plan;
         move_gradient(&p);
         for (int k = 0; k < 10; k++) raise_bound(&p);
+        change_bound(&p);
         add(p.plan, "step_ns", 1);
         expect_refused(&p, "the step is longer");
         add(p.plan, "step_ns", -1);
@@ -355,8 +433,8 @@ Test(proof_buckets, what_slows_one_another_down) {
 static void print_program(char *to, size_t nbytes, unsigned ntypes, unsigned nrings, bool is_async, bool early) {
     static const char *const types[] = {"float32", "float64"};
     FILE *f = fmemopen(to, nbytes, "w");
-    size_t count = 2 + draw(9);
-    bool done[16] = {false};
+    size_t count = 2 + draw(9) + 10 * draw(2);
+    bool done[20] = {false};
     fputs("weft: 1\nrings: {0: [0, 1, 2, 3], 1: [0, 1, 2, 3]}\nblocks:\n- vars:\n", f);
     for (size_t i = 0; i < count; i++) {
         size_t n = 1 + draw(3) * draw(40000);
@@ -405,6 +483,7 @@ static void check_drawn(const char *list, unsigned ntypes, unsigned nrings, bool
             if (json_is_integer(v)) change_integer(&p, which, v);
         }
         move_gradient(&p);
+        raise_bound(&p);
         destroy(&p);
     }
 }
@@ -471,6 +550,37 @@ Test(proof_buckets, several_streams_that_slow_compute_down) {
 Test(proof_buckets, all_modes) {
     check_drawn("fuse_allreduce_buckets: {mode: coalesced, bucket_mb: auto}", 2, 2, false, drawn_count());
     check_drawn("fuse_allreduce_buckets: {mode: concat, bucket_mb: auto}", 2, 2, false, drawn_count());
+}
+
+/* A reduce that stands behind one of a later gradient could be sent before it: it is ready when it is made. */
+Test(proof_buckets, sent_in_another_order) {
+    static const char text[] =
+        "weft: 1\nrings: {0: [0, 1]}\nblocks:\n- vars:\n"
+        "    x0: {float32: [400000], persistable: true}\n    g0: {float32: [400000]}\n    o0: {float32: [400000]}\n"
+        "    x1: {float32: [400000], persistable: true}\n    g1: {float32: [400000]}\n    o1: {float32: [400000]}\n"
+        "  ops:\n"
+        "  - {scale: {X: [x0]}, out: {Out: [g0]}, attrs: {scale: 2.0}}\n"
+        "  - {scale: {X: [x1]}, out: {Out: [g1]}, attrs: {scale: 2.0}}\n"
+        "  - {all_reduce: {x: [g1]}, out: {out: [g1]}, attrs: {ring_id: 0, async_op: true}}\n"
+        "  - {all_reduce: {x: [g0]}, out: {out: [g0]}, attrs: {ring_id: 0, async_op: true}}\n"
+        "  - {scale: {X: [g1]}, out: {Out: [o1]}, attrs: {scale: 0.5}}\n"
+        "  - {scale: {X: [g0]}, out: {Out: [o0]}, attrs: {scale: 0.5}}\n";
+    pair p;
+    char message[400];
+    must(weft_program_parse(context, WEFT_FORM_YAML, text, strlen(text), NULL, 0, "order.yaml", &p.before));
+    certify(&p, "fuse_allreduce_buckets: {bucket_mb: auto}");
+    cr_expect_eq(check(&p, message), WEFT_CERTIFIED, "%s", message);
+    json_t *first = json_array_get(json_object_get(p.plan, "gradients"), 0),
+           *second = json_array_get(json_object_get(p.plan, "gradients"), 1);
+    cr_expect_eq(json_integer_value(json_object_get(first, "after")), 2);
+    cr_expect_eq(json_integer_value(json_object_get(second, "after")), 1);
+    raise_bound(&p);
+    change_bound(&p);
+    add(second, "after", 1);
+    expect_refused(&p, "it is ready later");
+    add(second, "after", -2);
+    expect_refused(&p, "it is ready earlier");
+    destroy(&p);
 }
 
 /* Two rings are two streams: a plan that says otherwise is of another program. */
