@@ -212,7 +212,7 @@ $(B)/coverage/%.o: %.c
 	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
 $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
-coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_rules_dnn cuda_lost_waits cuda_epilogues)
+coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_rules_dnn cuda_registered cuda_lost_waits cuda_epilogues)
 	$(Q)sh tools/cuda_coverage.sh $(B)
 
 # What must hold on a machine with a GPU, which may have no packages: what it runs is put together in $(CARRIED), with the
@@ -244,7 +244,7 @@ $(B)/standin/libcublasLt.so.13: $(B)/tests/standin/cublaslt.o $(B)/standin/libcu
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^
 $(B)/standin/libcudnn.so.9: $(B)/tests/standin/cudnn.o $(B)/standin/libcudart.so.13
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
-$(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/tests/standin/nccl_far.o $(B)/standin/libcudart.so.13 $(LIB)
+$(B)/standin/libnccl.so.2: $(B)/tests/standin/nccl.o $(B)/tests/standin/nccl_calls.o $(B)/tests/standin/nccl_far.o $(B)/tests/standin/nccl_register.o $(B)/standin/libcudart.so.13 $(LIB)
 	$(Q)$(CC) -shared -Wl,-soname,$(@F) -Wl,-rpath,'$$ORIGIN' $(LDFLAGS_$(VARIANT)) $(LDFLAGS) -o $@ $^ -pthread
 $(B)/standin/libnvtx.so: $(B)/tests/standin/nvtx.o
 	@mkdir -p $(@D)

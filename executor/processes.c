@@ -2,10 +2,10 @@
 #include "weft/processes.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "executor/comm/plugin.h"
 #include "executor/flight.h"
+#include "executor/launcher.h"
 #include "executor/plugin_file.h"
 #include "executor/plugins.h"
 
@@ -44,14 +44,8 @@ bool plugin_mpi_describe(char *out, size_t nbytes) {
 
 /* --- joining ------------------------------------------------------------------------------------------------------ */
 
-/* A launcher says how many it has started: Open MPI; MPICH and others with PMI; one of the user's own, by
- * WEFT_PROCESSES; Slurm, which says so of one process too. */
 bool weft_processes_launched(void) {
-    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "WEFT_PROCESSES"};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (getenv(counts[i])) return true;
-    const char *step = getenv("SLURM_STEP_NUM_TASKS");
-    return step && atoi(step) > 1 && getenv("SLURM_PROCID");
+    return launcher_has_started();
 }
 
 weft_status weft_processes_join(weft_context *context, weft_processes **out_processes) {

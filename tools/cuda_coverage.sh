@@ -9,7 +9,7 @@ mkdir -p "$at/tests/plain"
 cp "$built/tests/libtested.so" "$at/tests/"
 cp -r "$built/standin" "$at/standin"
 find "$at" -name '*.gcda' -delete
-for t in cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_rules_dnn cuda_lost_waits cuda_epilogues; do
+for t in cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_rules_dnn cuda_registered cuda_lost_waits cuda_epilogues; do
     cp "$built/tests/plain/$t" "$at/tests/plain/$t" # each looks for the plugin two folders above itself
     "$at/tests/plain/$t"
 done

@@ -133,6 +133,28 @@ WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 ranks pdmodel --device cuda 2>"$fold
 grep -q '2 ranks on 1 GPU: NCCL needs one for each' "$folder/err"
 ok $? 'fewer GPUs than ranks'
 
+# --- what a release of NCCL lacks is done without -------------------------------------------------------------------------
+WEFT_CUDA_PATH=$standin WEFT_STANDIN_FAIL=window:1 ranks after.default.pdmodel --device cuda 2>"$folder/err"
+grep -q 'ncclCommWindowRegister: a failure of the stand-in' "$folder/err"
+ok $? 'buffers are registered as windows'
+lacking() { # FAIL FUNCTION... : without the functions nothing calls what would fail
+    fail=$1
+    shift
+    mkdir "$folder/lacking"
+    cp -r "$standin/." "$folder/lacking"
+    for function; do
+        LC_ALL=C sed -i "s/$function/$(echo "$function" | tr 'm' 'M')/g" "$folder/lacking/libnccl.so.2"
+    done
+    WEFT_CUDA_PATH=$folder/lacking WEFT_STANDIN_FAIL=$fail ranks after.default.pdmodel --device cuda >"$folder/cuda.csv" 2>"$folder/err"
+    ok $? "NCCL without $*: $(cat "$folder/err")"
+    cmp "$folder/first.csv" "$folder/cuda.csv"
+    ok $? "NCCL without $*: the same bits"
+    rm -r "$folder/lacking"
+}
+lacking window:1 ncclCommWindowRegister
+lacking register:1 ncclCommWindowRegister ncclCommRegister
+lacking window:1 ncclMemAlloc
+
 # --- several ranks on one GPU --------------------------------------------------------------------------------------------
 for seed in 1 2 3; do
     WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 WEFT_STANDIN_SEED=$seed ranks pdmodel --device cuda --rings loopback \

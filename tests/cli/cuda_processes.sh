@@ -45,6 +45,59 @@ for name in $programs_of; do
     done
 done
 
+# --- ranks dealt to hosts in turn -----------------------------------------------------------------------------------------
+# Two hosts of two GPUs: process p is on host p % 2, as number p / 2 of it. The stand-in refuses two ranks on one GPU.
+cat >"$folder/sum.yaml" <<'EOF'
+weft: 1
+rings: {0: [0, 1, 2, 3]}
+blocks:
+- vars:
+    x: {float32: [1, 3]}
+    y: {float32: [1, 3]}
+  ops:
+  - {c_allreduce_sum: {X: [x]}, out: {Out: [y]}, attrs: {ring_id: 0}}
+EOF
+"$PYTHON" -c "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.arange(12, dtype='float32').reshape(4, 3))" "$folder/x.npz"
+sum="$folder/sum.yaml --ranks 4 --feed $folder/x.npz --fetch y --steps 1"
+# shellcheck disable=SC2086
+"$weft" run $sum --save "$folder/cpu.npz" >"$folder/out" 2>"$folder/err"
+ok $? 'a sum of 4 ranks on CPUs'
+cat >"$folder/deal.sh" <<'EOF'
+# deal.sh NAMES VARIABLE NUMBER COMMAND...: a name for each host, or each process; NUMBER: its own one there, or an inherited 0
+p=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+unset OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID SLURM_LOCALID LOCAL_RANK
+export WEFT_STANDIN_HOST=host$((p % 2)) NCCL_HOSTID=$1$([ "$1" = host ] && echo $((p % 2)) || echo "$p")
+[ "$2" = - ] || export "$2=$([ "$3" = own ] && echo $((p / 2)) || echo 0)"
+shift 3
+exec "$@"
+EOF
+deal() { # NAMES VARIABLE NUMBER
+    mkdir "$folder/shared"
+    # shellcheck disable=SC2086
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 WEFT_STANDIN_GPUS=2 WEFT_STANDIN_SHARED="$folder/shared" \
+        mpirun --oversubscribe -n 4 sh "$folder/deal.sh" "$@" "$weft" run $sum --device cuda \
+        --save "$folder/dealt.npz" >"$folder/out" 2>"$folder/err"
+    status=$?
+    rm -r "$folder/shared"
+    return $status
+}
+by() { # WHAT NAMES VARIABLE NUMBER
+    what=$1
+    shift
+    deal "$@"
+    ok $? "$what: $(tail -n 2 "$folder/err")"
+    same_bits "$folder/cpu.npz" "$folder/dealt.npz" "$what"
+    rm -f "$folder/dealt.npz"
+}
+by "each rank has a GPU by its host's name" host - -
+for variable in OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID SLURM_LOCALID LOCAL_RANK; do
+    by "each rank has a GPU by $variable, where names do not tell" process $variable own
+done
+by 'a number that all processes have inherited is not believed' host LOCAL_RANK inherited
+deal process - -
+grep -q 'Duplicate GPU detected' "$folder/err"
+ok $? "two ranks on a GPU are found: $(tail -n 2 "$folder/err")"
+
 # --- what goes wrong in one process ends all ----------------------------------------------------------------------------
 case=$fixtures/paddle26/mlp_sgd_dp2
 loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)

@@ -31,7 +31,10 @@ struct standin_item;
 /* With the lock. */
 void standin_block_add(void *bytes, size_t nbytes);
 /* Ends the process when work that touches it may not have ended; later touches do. The memory goes back by and by. */
-void standin_block_end(void *bytes);
+void standin_block_end(void *bytes, bool by_nccl);
+/* It was taken for NCCL, whose communicators may know it. */
+void standin_block_is_of_nccl(void *bytes);
+__attribute__((visibility("default"))) void standin_block_register(const void *address, size_t nbytes, int change);
 /* The kernel of the item runs on this thread. */
 void standin_kernel_begins(const struct standin_item *item);
 

@@ -32,14 +32,6 @@ SHOWN const char *ncclGetLastError(ncclComm_t comm) {
     return "";
 }
 
-/* WEFT_STANDIN_FAIL=CALL:N: the N-th call fails; CALL is allreduce, hang, init. */
-static bool fails(const char *call_name) {
-    static _Atomic int ncalls;
-    const char *text = getenv("WEFT_STANDIN_FAIL");
-    size_t n = strlen(call_name);
-    return text && strncmp(text, call_name, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
-}
-
 /* --- communicators ------------------------------------------------------------------------------------------------ */
 
 static standin_team *teams; /* all there ever were, until the process ends: with the lock */
@@ -74,6 +66,23 @@ static standin_comm *add_comm(standin_team *t, int rank) {
     return c;
 }
 
+void standin_check_gpus(const standin_team *t) {
+    for (int a = 0; a < t->nranks; a++)
+        for (int b = 0; b < a; b++)
+            if (t->gpus[a][0] && strcmp(t->gpus[a], t->gpus[b]) == 0)
+                standin_broken("Duplicate GPU detected: ranks %d and %d have %s", b, a, t->gpus[a]);
+}
+
+/* That of the thread, on the host WEFT_STANDIN_HOST; without it hosts are told apart as NCCL does. */
+static void take_gpu(standin_team *t, int rank) {
+    const char *host = getenv("WEFT_STANDIN_HOST");
+    if (!host || !*host) host = getenv("NCCL_HOSTID");
+    int gpu = 0;
+    cudaGetDevice(&gpu);
+    snprintf(t->gpus[rank], sizeof t->gpus[rank], "GPU %d of %.60s", gpu, host && *host ? host : "this host");
+    standin_check_gpus(t);
+}
+
 SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static _Atomic int nids;
     memset(id, 0, sizeof *id);
@@ -84,10 +93,11 @@ SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config) {
     check_config(config);
-    if (fails("init")) return ncclSystemError;
+    if (standin_fails("init")) return ncclSystemError;
     if (!config || config->blocking != 0) standin_broken("a blocking communicator");
     standin_lock();
     standin_comm *c = add_comm(find_team(id.internal, nranks), rank);
+    take_gpu(c->team, rank);
     standin_far_join(c->team, rank);
     *out = (ncclComm_t)(void *)c;
     standin_unlock();
@@ -158,7 +168,7 @@ static void make_child(standin_comm *c) {
 SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *out, ncclConfig_t *config) {
     standin_comm *c = standin_comm_of(of);
     check_config(config);
-    if (fails("split")) return ncclSystemError;
+    if (standin_fails("split")) return ncclSystemError;
     standin_lock();
     if (!standin_team_is_complete(c->team)) standin_broken("a split of a communicator that is not complete");
     if (c->is_splitting) standin_broken("a split before the one at hand is complete");
@@ -192,7 +202,8 @@ SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_launch *held = c->nsettles <= 1 ? c->held : NULL;
     if (held) c->held = NULL;
     if (standin_is_far()) make_child(c);
-    bool is_complete = c->team && standin_team_is_complete(c->team) && !c->is_splitting && c->nsettles == 0;
+    bool is_complete = c->team && standin_team_is_complete(c->team) && !c->is_splitting && standin_window_is_there(c) &&
+                       c->nsettles == 0;
     if (c->nsettles) c->nsettles--;
     *out = c->failure ? c->failure : is_complete ? ncclSuccess : ncclInProgress;
     standin_unlock();
@@ -231,7 +242,7 @@ static void wait_for_graphs(const standin_comm *c) {
     }
 }
 
-static ncclResult_t end(standin_comm *c, bool aborts) {
+ncclResult_t standin_end_comm(standin_comm *c, bool aborts) {
     standin_lock();
     standin_launch *held = take_held(c);
     if (c->is_splitting) end_split(c);
@@ -242,15 +253,19 @@ static ncclResult_t end(standin_comm *c, bool aborts) {
     standin_unlock();
     launch_held(held); /* they end there, and do nothing */
     wait_for_graphs(c);
+    standin_lock();
+    standin_forget_known(c, aborts);
+    standin_unlock();
     nalive--;
     return ncclSuccess;
 }
 
 SHOWN ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    return end(standin_comm_of(comm), false);
+    if (standin_loses("destroy")) return ncclSuccess;
+    return standin_end_comm(standin_comm_of(comm), false);
 }
 SHOWN ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    return end(standin_comm_of(comm), true);
+    return standin_end_comm(standin_comm_of(comm), true);
 }
 
 __attribute__((destructor)) static void report_leaks(void) {
@@ -287,6 +302,7 @@ static standin_meeting *join(standin_comm *comm, const standin_call *c) {
     }
     for (int i = 0; i < m->ncalls; i++)
         if (!agree(m->calls[i].call, c)) standin_broken("ranks do not launch the same collective");
+    for (int i = 0; i < m->ncalls; i++) standin_check_known(t, m->calls[i].rank, m->calls[i].call, comm->rank, c);
     m->calls[m->ncalls++] = (standin_attendance){.call = c, .rank = comm->rank};
     return m;
 }
@@ -501,8 +517,8 @@ static void take_comm(standin_comm *comm) {
 
 ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_call call) {
     standin_comm *comm = standin_comm_of(of);
-    bool hangs = fails("hang");
-    if (fails("allreduce")) return ncclInternalError;
+    bool hangs = standin_fails("hang");
+    if (standin_fails("allreduce")) return ncclInternalError;
     if (comm->has_ended) standin_broken("a collective on a communicator that has ended");
     take_comm(comm);
     call.stream = stream;

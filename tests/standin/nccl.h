@@ -7,7 +7,7 @@
 
 #include "tests/standin/queue.h"
 
-enum { STANDIN_MOST_RANKS = 16, STANDIN_MOST_CALLS = 2 * STANDIN_MOST_RANKS };
+enum { STANDIN_MOST_RANKS = 16, STANDIN_MOST_CALLS = 2 * STANDIN_MOST_RANKS, STANDIN_MOST_WINDOWS = 64 };
 
 typedef enum standin_op { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, PAIR } standin_op;
 
@@ -45,6 +45,14 @@ typedef struct standin_meeting {
     struct standin_meeting *next;
 } standin_meeting;
 
+/* Memory that a communicator knows. */
+typedef struct standin_known {
+    const char *bytes;
+    size_t nbytes;
+    bool is_window;
+    struct standin_known *next;
+} standin_known;
+
 typedef struct standin_comm {
     struct standin_team *team; /* NULL: of a split that is not complete */
     int rank;
@@ -60,6 +68,11 @@ typedef struct standin_comm {
     struct standin_launch *held; /* not on their streams yet */
     int ngraphs;                 /* nodes of them that have launches of it */
     standin_beside beside;       /* of the capture at hand */
+    standin_known *known;
+    size_t window_nbytes[STANDIN_MOST_WINDOWS]; /* those that it has asked for */
+    int nwindows;
+    standin_known *window; /* the one at hand, and where the caller is told of it */
+    void **window_out;
     int64_t ncollectives, nsent[STANDIN_MOST_RANKS], nreceived[STANDIN_MOST_RANKS];
 } standin_comm;
 
@@ -68,6 +81,7 @@ typedef struct standin_team {
     char id[128];
     int nranks, njoined, nsplits, nsplitting; /* njoined: in this process */
     bool is_complete;                         /* with members of other processes */
+    char gpus[STANDIN_MOST_RANKS][80];        /* by rank: which host, and which GPU there; "": not known */
     standin_comm *members[STANDIN_MOST_RANKS];
     standin_meeting *meetings;
     struct standin_team *next;
@@ -88,6 +102,16 @@ static inline standin_comm *standin_comm_of(ncclComm_t c) {
 }
 
 ncclResult_t standin_launch_call(ncclComm_t comm, cudaStream_t stream, standin_call call);
+/* Ends a communicator; the rules of that hold. */
+ncclResult_t standin_end_comm(standin_comm *c, bool aborts);
+/* nccl_register.c. With the lock. Whether no window is on its way; it may arrive now. */
+bool standin_window_is_there(standin_comm *c);
+/* An aborted communicator lets go of what it knows; a destroyed one should know nothing. */
+void standin_forget_known(standin_comm *c, bool aborts);
+/* Registered buffers are all members' or nobody's, and those of windows at the same place. */
+void standin_check_known(const standin_team *t, int rank_a, const standin_call *a, int rank_b, const standin_call *b);
+/* NCCL takes no two ranks on one GPU. */
+void standin_check_gpus(const standin_team *t);
 
 /* nccl_calls.c: moves the data of a meeting at which all are there. */
 void standin_move(const standin_team *t, const standin_meeting *m);
@@ -101,6 +125,9 @@ void standin_far_join(const standin_team *t, int rank);
 bool standin_team_is_complete(standin_team *t);
 /* A member asks for a split, and then whether all have: its rank among those of its color, and how many they are. */
 void standin_far_ask_split(const standin_comm *c);
+/* The same of a window: how large that of a member is, once it has asked; false: it has not. */
+void standin_far_ask_window(const standin_comm *c, int number);
+bool standin_far_window(const standin_comm *c, int number, int rank, size_t *out_nbytes);
 bool standin_far_split(const standin_comm *c, int *out_rank, int *out_nranks);
 /* How many members of this process take part in a call's meeting. */
 int standin_far_expected(const standin_team *t, const standin_call *c);

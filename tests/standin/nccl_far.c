@@ -74,7 +74,15 @@ static void *read_all(const standin_team *t, const char *what, int64_t number, i
 /* --- communicators ------------------------------------------------------------------------------------------------ */
 
 void standin_far_join(const standin_team *t, int rank) {
-    if (folder()) leave(t, "join", 0, rank, 0, "", 0, "", 0);
+    if (folder()) leave(t, "join", 0, rank, 0, t->gpus[rank], sizeof t->gpus[rank], "", 0);
+}
+
+static void read_gpu(standin_team *t, int rank) {
+    char path[PATH];
+    path_of(path, t, "join", 0, rank, 0);
+    FILE *f = fopen(path, "r");
+    if (!f || fread(t->gpus[rank], sizeof t->gpus[rank], 1, f) != 1) standin_broken("%s: cannot be read", path);
+    fclose(f);
 }
 
 bool standin_team_is_complete(standin_team *t) {
@@ -82,6 +90,8 @@ bool standin_team_is_complete(standin_team *t) {
     if (all || !folder()) return all;
     for (int r = 0; r < t->nranks; r++)
         if (!exists(t, "join", 0, r, 0)) return false;
+    for (int r = 0; r < t->nranks; r++) read_gpu(t, r);
+    standin_check_gpus(t);
     return t->is_complete = true;
 }
 
@@ -105,6 +115,20 @@ bool standin_far_split(const standin_comm *c, int *out_rank, int *out_nranks) {
         ++*out_nranks;
         if (asked[1] < c->key || (asked[1] == c->key && r < c->rank)) ++*out_rank;
     }
+    return true;
+}
+
+void standin_far_ask_window(const standin_comm *c, int number) {
+    leave(c->team, "window", number, c->rank, 0, &c->window_nbytes[number], sizeof(size_t), "", 0);
+}
+
+bool standin_far_window(const standin_comm *c, int number, int rank, size_t *out_nbytes) {
+    char path[PATH];
+    if (!exists(c->team, "window", number, rank, 0)) return false;
+    path_of(path, c->team, "window", number, rank, 0);
+    FILE *f = fopen(path, "r");
+    if (!f || fread(out_nbytes, sizeof *out_nbytes, 1, f) != 1) standin_broken("%s: cannot be read", path);
+    fclose(f);
     return true;
 }
 

@@ -58,11 +58,35 @@ int64_t standin_item_ns(const standin_item *item) {
 
 /* --- failures ----------------------------------------------------------------------------------------------------- */
 
-bool standin_fails(const char *call) {
-    static _Atomic int ncalls;
-    const char *text = getenv("WEFT_STANDIN_FAIL");
+enum { MOST_NAMED = 8 };
+
+/* Whether this is a call that a variable names: CALL:N, or several of these, apart by commas. Each is counted; of N 0
+ * it is any. */
+static bool is_named(const char *variable, const char *call, _Atomic int *ncalls) {
     size_t n = strlen(call);
-    return text && strncmp(text, call, n) == 0 && text[n] == ':' && ++ncalls == atoi(text + n + 1);
+    const char *text = getenv(variable);
+    for (int k = 0; text && k < MOST_NAMED; k++) {
+        int wanted = strncmp(text, call, n) == 0 && text[n] == ':' ? atoi(text + n + 1) : -1;
+        if (wanted == 0 || (wanted > 0 && ++ncalls[k] == wanted)) return true;
+        text = strchr(text, ',');
+        if (text) text++;
+    }
+    return false;
+}
+
+bool standin_fails(const char *call) {
+    static _Atomic int ncalls[MOST_NAMED];
+    return is_named("WEFT_STANDIN_FAIL", call, ncalls);
+}
+
+bool standin_loses(const char *call) {
+    static _Atomic int ncalls[MOST_NAMED];
+    return is_named("WEFT_STANDIN_LOSE", call, ncalls);
+}
+
+bool standin_ends_early(const char *call) {
+    static _Atomic int ncalls[MOST_NAMED];
+    return is_named("WEFT_STANDIN_EARLY", call, ncalls);
 }
 
 /* --- leaks -------------------------------------------------------------------------------------------------------- */

@@ -113,6 +113,13 @@ void standin_run_until(bool (*is_done)(void *arg), void *arg);
 void standin_use_gpu(void);
 /* WEFT_STANDIN_FAIL=CALL:N: whether this is the N-th call of that kind. */
 SHOWN bool standin_fails(const char *call);
+/* WEFT_STANDIN_LOSE=CALL:N[,...]: the N-th call of that kind is as good as not made, as if the device had not. */
+SHOWN bool standin_loses(const char *call);
+/* WEFT_STANDIN_EARLY=CALL:N: before the N-th call of that kind the communicator ends, as if the device had ended it. */
+SHOWN bool standin_ends_early(const char *call);
+/* Memory for NCCL: no call of the runtime's that could fail. */
+SHOWN void *standin_take(size_t nbytes, bool is_of_nccl);
+SHOWN void standin_give(void *block);
 /* Counts what is alive of a kind, for the report of leaks. */
 typedef enum standin_kind {
     STANDIN_STREAMS,

@@ -22,7 +22,8 @@ typedef struct block {
     size_t nbytes;
     word *words;
     uint32_t last[STANDIN_SLOTS]; /* touch of it, by slot */
-    bool has_ended;
+    bool is_of_nccl, has_ended;
+    int nregistered; /* by communicators */
     struct block *next;
 } block;
 
@@ -57,10 +58,21 @@ static void forget_oldest(void) {
     free(b);
 }
 
-void standin_block_end(void *bytes) {
+static bool has(const block *b, const unsigned char *address) {
+    return b && address >= b->bytes && address < b->bytes + b->nbytes;
+}
+
+static block *alive_at(const unsigned char *address) {
     block *b = blocks;
-    while (b && (b->bytes != bytes || b->has_ended)) b = b->next;
-    if (!b) standin_broken("memory is freed that is not there");
+    while (b && (b->has_ended || !has(b, address))) b = b->next;
+    return b;
+}
+
+void standin_block_end(void *bytes, bool by_nccl) {
+    block *b = alive_at(bytes);
+    if (!b || b->bytes != bytes) standin_broken("memory is freed that is not there");
+    if (b->is_of_nccl != by_nccl) standin_broken("%s of memory of the other", by_nccl ? "ncclMemFree" : "cudaFree");
+    if (b->nregistered) standin_broken("memory is freed that a communicator has registered");
     for (int slot = 0; slot < STANDIN_SLOTS; slot++)
         if (b->last[slot] > standin_host.at[slot])
             standin_broken("memory is freed while %s on stream %d may touch it", standin_slot_name(slot, b->last[slot]),
@@ -72,12 +84,22 @@ void standin_block_end(void *bytes) {
     while (ended_nbytes > KEPT_NBYTES) forget_oldest();
 }
 
-__attribute__((destructor)) static void forget_all(void) {
-    while (ended_nbytes) forget_oldest();
+void standin_block_is_of_nccl(void *bytes) {
+    alive_at(bytes)->is_of_nccl = true;
 }
 
-static bool has(const block *b, const unsigned char *address) {
-    return b && address >= b->bytes && address < b->bytes + b->nbytes;
+void standin_block_register(const void *address, size_t nbytes, int change) {
+    block *b = alive_at(address);
+    if (!b) standin_broken("memory is registered that is not there");
+    if (!b->is_of_nccl) standin_broken("memory is registered that ncclMemAlloc has not given");
+    size_t at = (size_t)((const unsigned char *)address - b->bytes);
+    if (nbytes > b->nbytes - at) standin_broken("more is registered than a block of %zu bytes has", b->nbytes);
+    if (at % 4096) standin_broken("memory is registered from byte %zu of its block on", at);
+    b->nregistered += change;
+}
+
+__attribute__((destructor)) static void forget_all(void) {
+    while (ended_nbytes) forget_oldest();
 }
 
 /* NULL: not the device's. One item runs at a time, so that nobody else is here. */

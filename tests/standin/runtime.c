@@ -77,11 +77,10 @@ SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 
-static cudaError_t take(void **out, size_t nbytes) {
+static cudaError_t take_block(void **out, size_t nbytes) {
     standin_lock();
     standin_check_capture("cudaMalloc");
     standin_unlock();
-    if (standin_fails("malloc")) return cudaErrorMemoryAllocation;
     standin_use_gpu();
     if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
@@ -92,14 +91,35 @@ static cudaError_t take(void **out, size_t nbytes) {
     return cudaSuccess;
 }
 
-static cudaError_t give(void *block) {
+static cudaError_t take(void **out, size_t nbytes) {
+    return standin_fails("malloc") ? cudaErrorMemoryAllocation : take_block(out, nbytes);
+}
+
+static cudaError_t give_block(void *block, bool by_nccl) {
     if (!block) return cudaSuccess;
     standin_count(STANDIN_BLOCKS, -1);
     standin_lock();
     standin_check_capture("cudaFree");
-    standin_block_end(block);
+    standin_block_end(block, by_nccl);
     standin_unlock();
     return cudaSuccess;
+}
+
+static cudaError_t give(void *block) {
+    return give_block(block, false);
+}
+
+void *standin_take(size_t nbytes, bool is_of_nccl) {
+    void *block = NULL;
+    if (take_block(&block, nbytes)) abort();
+    standin_lock();
+    if (is_of_nccl) standin_block_is_of_nccl(block);
+    standin_unlock();
+    return block;
+}
+
+void standin_give(void *block) {
+    give_block(block, true);
 }
 
 SHOWN cudaError_t cudaMalloc(void **out, size_t nbytes) {

@@ -39,6 +39,17 @@ int cuda_standin_launches(const char *which) {
     return symbol.call(which);
 }
 
+int cuda_standin_registered(bool is_window) {
+    union {
+        void *object;
+        int (*call)(bool);
+    } symbol = {NULL};
+    void *library = cuda_standin_library("libnccl.so.2");
+    if (library) symbol.object = dlsym(library, "standin_registered");
+    if (!symbol.object) abort();
+    return symbol.call(is_window);
+}
+
 const device_engine *cuda_standin_open(void) {
     char folder[PATH_MAX], path[PATH_MAX + 40];
     ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);

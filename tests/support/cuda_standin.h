@@ -16,6 +16,9 @@ void cuda_standin_seed(unsigned seed);
 /* How often a kernel was launched, or captured, so far. */
 int cuda_standin_launches(const char *which);
 
+/* How much memory communicators have registered so far, as windows or for a member alone. */
+int cuda_standin_registered(bool is_window);
+
 /* A library of the stand-ins, once they are open; never closed. NULL: there is none. */
 void *cuda_standin_library(const char *file);
 

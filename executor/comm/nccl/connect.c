@@ -13,6 +13,7 @@ typedef struct ring_list {
     int64_t *words;
     size_t nwords;
     const int64_t **rings; /* each once, in the order of ids */
+    bool *registers;       /* by ring: its members tell NCCL of their buffers */
     size_t nrings;
 } ring_list;
 
@@ -95,6 +96,41 @@ static weft_status collect_rings(const nccl_world *w, arena *a, ring_list *out) 
     return NULL;
 }
 
+/* --- what its members agree on -------------------------------------------------------------------------------------
+ */
+
+static nccl_ring *own_ring(const nccl_world *w, const int64_t *listed, int64_t rank) {
+    for (nccl_ring *r = w->rings; r; r = r->next)
+        if (r->rank == rank && r->view.id == listed[0] && r->view.nranks == listed[1] &&
+            memcmp(r->ranks, &listed[2], (size_t)listed[1] * sizeof *listed) == 0)
+            return r;
+    return NULL;
+}
+
+static bool all_say(const int64_t *listed, const uint64_t *words, size_t nrings, size_t k) {
+    const int64_t *ranks = &listed[2];
+    uint64_t first = words[(size_t)ranks[0] * nrings + k];
+    bool same = first != 0;
+    for (int64_t i = 1; i < listed[1]; i++) same = same && words[(size_t)ranks[i] * nrings + k] == first;
+    return same;
+}
+
+static weft_status agree_on_buffers(const nccl_world *w, arena *a, ring_list *list) {
+    const comm_world *world = w->over.world;
+    size_t n = list->nrings, nlocal = (size_t)world->nlocal;
+    uint64_t *mine = ARENA_ARRAY(a, uint64_t, nlocal * n + 1),
+             *all = ARENA_ARRAY(a, uint64_t, (size_t)world->nranks * n + 1);
+    list->registers = ARENA_ARRAY(a, bool, n + 1);
+    if (!mine || !all || !list->registers) return base_out_of_memory();
+    for (size_t i = 0; i < nlocal * n; i++) {
+        const nccl_ring *own = own_ring(w, list->rings[i % n], world->first_rank + (int64_t)(i / n));
+        mine[i] = own ? nccl_buffers_word(own) : 0;
+    }
+    TRY(exchange(w, a, mine, all, NULL, n * sizeof *mine));
+    for (size_t k = 0; k < n; k++) list->registers[k] = all_say(list->rings[k], all, n, k);
+    return NULL;
+}
+
 /* Rank 0 makes it; the others' are forgotten. */
 static weft_status agree_on_id(const nccl_world *w, arena *a, ncclUniqueId *out) {
     const comm_world *world = w->over.world;
@@ -109,16 +145,8 @@ static weft_status agree_on_id(const nccl_world *w, arena *a, ncclUniqueId *out)
 
 /* --- a rank's communicators --------------------------------------------------------------------------------------- */
 
-static nccl_ring *own_ring(const nccl_world *w, const int64_t *ring, int64_t rank) {
-    for (nccl_ring *r = w->rings; r; r = r->next)
-        if (r->rank == rank && r->view.id == ring[0] && r->view.nranks == ring[1] &&
-            memcmp(r->ranks, &ring[2], (size_t)ring[1] * sizeof *ring) == 0)
-            return r;
-    return NULL;
-}
-
-static weft_status split(const joining *j, ncclComm_t all, const int64_t *ring, int rank) {
-    nccl_ring *own = own_ring(j->w, ring, rank);
+static weft_status split(const joining *j, ncclComm_t all, const int64_t *listed, int rank) {
+    nccl_ring *own = own_ring(j->w, listed, rank);
     const comm_world *world = j->w->over.world;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
@@ -140,10 +168,14 @@ static weft_status join_rank(const joining *j) {
     ncclComm_t *all = &j->w->all[j->rank - world->first_rank];
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    CUDA_TRY(SetDevice, nccl_gpu_of(j->rank));
+    CUDA_TRY(SetDevice, cuda_gpu_of(j->w->device, j->rank));
     ncclResult_t result = nccl.CommInitRankConfig(all, world->nranks, *j->id, j->rank, &config);
     TRY(nccl_settle(*all, result, world, deadline_seconds, "ncclCommInitRankConfig"));
     for (size_t i = 0; i < j->list->nrings; i++) TRY(split(j, *all, j->list->rings[i], j->rank));
+    for (size_t i = 0; i < j->list->nrings; i++) {
+        nccl_ring *own = own_ring(j->w, j->list->rings[i], j->rank);
+        if (own && j->list->registers[i]) TRY(nccl_register(own));
+    }
     return NULL;
 }
 
@@ -184,6 +216,7 @@ weft_status nccl_connect(nccl_world *w) {
     weft_status status = collect_rings(w, &a, &list);
     joining *joinings = ARENA_ARRAY(&a, joining, w->over.world->nlocal);
     if (!status && !joinings) status = base_out_of_memory();
+    if (!status && list.nrings) status = agree_on_buffers(w, &a, &list);
     if (!status && list.nrings) status = agree_on_id(w, &a, &id);
     if (!status && list.nrings) status = join_all(w, &list, &id, joinings);
     arena_fini(&a);

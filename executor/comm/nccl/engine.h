@@ -11,7 +11,15 @@
 #include "executor/comm/comm.h"
 #include "executor/comm/nccl/library.h"
 #include "executor/comm/over.h"
-#include "executor/devices/cuda/library.h"
+#include "executor/devices/cuda/cuda.h"
+
+/* A block of memory in which buffers of a ring's collectives lie. */
+typedef struct nccl_buffer {
+    void *bytes;
+    size_t nbytes;
+    void *window, *handle; /* NCCL's; NULL: it has none. It writes the window when it likes */
+    struct nccl_buffer *next;
+} nccl_buffer;
 
 /* A ring as one member sees it. */
 typedef struct nccl_ring {
@@ -25,7 +33,11 @@ typedef struct nccl_ring {
     bool has_aborter;
     ncclComm_t aborted; /* by it */
     _Atomic bool is_gone;
-    void *barrier; /* device memory: what a barrier adds up */
+    bool was_awaited;     /* the aborter's end */
+    void *barrier;        /* device memory: what a barrier adds up */
+    nccl_buffer *buffers; /* in the order in which collectives use them (register.c) */
+    uint64_t places;      /* where in them buffers lie: a hash */
+    bool has_others;      /* some lie elsewhere */
     bool has_ended;
     bool has_failed;
     char words[400]; /* of the failure */
@@ -35,24 +47,43 @@ typedef struct nccl_ring {
 
 /* What this engine keeps of a world. */
 typedef struct nccl_world {
-    comm_over over;
+    comm_over over; /* first */
+    cuda_device *device;
     nccl_ring *rings;
     ncclComm_t *all;  /* by rank of this process: the communicators that rings were split from */
     ncclComm_t *none; /* where NCCL writes that a rank has no part in a ring */
 } nccl_world;
 
-/* The engine of rings for the ranks of a host; they have `ngpus` GPUs, which they take in turn. */
-WEFT_MUST_USE weft_status nccl_host(int ngpus, comm_host *host);
+/* The engine of rings for the ranks of this process, each of which has a GPU of the device. */
+WEFT_MUST_USE weft_status nccl_host(cuda_device *d, comm_host *host);
 extern const comm_ring_engine nccl_ring_engine;
 
-/* settle.c. How many GPUs there are, which ranks take in turn. */
-void nccl_use_gpus(int ngpus);
-int nccl_gpu_of(int64_t rank);
-/* Waits until a non-blocking communicator has done what it was asked. Work that it has not launched yet would come
- * behind an event that is recorded meanwhile. `world`: gives up when it is aborted; NULL: by the deadline alone. */
+/* place.c. Gives each rank of this process its GPU. By all processes. */
+WEFT_MUST_USE weft_status nccl_place(const nccl_world *w);
+
+/* settle.c. Waits until a non-blocking communicator has done what it was asked. Work that it has not launched yet would
+ * come behind an event that is recorded meanwhile. `world`: gives up when it is aborted; NULL: by the deadline alone.
+ */
 WEFT_MUST_USE weft_status nccl_settle(ncclComm_t comm, ncclResult_t result, const comm_world *world,
                                       double timeout_seconds, const char *call);
 WEFT_MUST_USE weft_status nccl_check(ncclResult_t result, const char *call);
+
+/* ring.c. NULL: another engine's. */
+nccl_ring *nccl_ring_of(comm_ring *view);
+/* With the ring's lock: begins to abort its communicator. */
+void nccl_ring_end(nccl_ring *r);
+/* Waits for the end of the abort, where one has begun; false: it has not come, and the ring is its thread's. */
+bool nccl_ring_has_ended(nccl_ring *r);
+
+/* register.c. While a member is recorded: of what it will ask for, in the order of its plan. Others' rings are passed
+ * over. */
+WEFT_MUST_USE weft_status nccl_announce(comm_ring *view, const comm_request *q);
+/* What members have to agree on so that the ring's buffers are registered; 0: they are not. */
+uint64_t nccl_buffers_word(const nccl_ring *r);
+/* By all members, when they have the communicator. */
+WEFT_MUST_USE weft_status nccl_register(nccl_ring *r);
+/* Before a member's memory goes, and after its graphs. */
+void nccl_release(comm_ring *view);
 
 /* connect.c */
 WEFT_MUST_USE weft_status nccl_connect(nccl_world *w);

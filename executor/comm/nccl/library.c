@@ -21,7 +21,9 @@ static void open_library(void) {
         is_open = false;                                                                                               \
         snprintf(why_not, sizeof why_not, "NCCL is too old: it lacks nccl%s", #name);                                  \
     }
+#define OPTIONAL(name, type) nccl.name = (__typeof__(type))library_symbol(library, "nccl" #name);
 #include "executor/comm/nccl/nccl.def"
+#undef OPTIONAL
 #undef CALL
 }
 

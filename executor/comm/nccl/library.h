@@ -6,10 +6,13 @@
 
 #include "base/base.h"
 
-/* nccl.AllReduce is ncclAllReduce. Filled in by nccl_open. */
+/* nccl.AllReduce is ncclAllReduce. Filled in by nccl_open; what is optional may be NULL. Its types stand here, since
+ * the header that Weft is built with may be older than the library. */
 typedef struct nccl_library {
 #define CALL(name) __typeof__(&nccl##name) name;
+#define OPTIONAL(name, type) __typeof__(type) name;
 #include "executor/comm/nccl/nccl.def"
+#undef OPTIONAL
 #undef CALL
 } nccl_library;
 extern nccl_library nccl;

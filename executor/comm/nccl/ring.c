@@ -1,6 +1,7 @@
 /* ring.c: collectives on streams. What only moves elements moves bytes. A request of several parts is one group of
  * NCCL's. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "executor/comm/nccl/engine.h"
 #include "executor/comm/request.h"
@@ -203,15 +204,27 @@ static void *abort_comm(void *arg) {
     return NULL;
 }
 
-/* With the ring's lock. ncclCommAbort tells kernels to end, and then waits: for them, which may be behind those of
- * other rings, and for the end of all graphs that have some, of which the caller may hold one. */
-static void end_ring(nccl_ring *r) {
+/* ncclCommAbort tells kernels to end, and then waits: for them, which may be behind those of other rings, and for the
+ * end of all graphs that have some, of which the caller may hold one. */
+void nccl_ring_end(nccl_ring *r) {
     if (r->comm && !r->has_ended) {
         r->aborted = r->comm;
         r->has_aborter = pthread_create(&r->aborter, NULL, abort_comm, r) == 0;
     }
     r->has_ended = true;
     if (r->has_aborter) r->comm = NULL;
+}
+
+/* A GPU that has failed may never let graphs go. */
+bool nccl_ring_has_ended(nccl_ring *r) {
+    int64_t end = wait_clock_ns() + 10000000000;
+    if (!r->has_aborter) return true;
+    while (!r->was_awaited && !r->is_gone && wait_clock_ns() < end) usleep(1000);
+    bool is_gone = r->is_gone;
+    if (!r->was_awaited && is_gone) pthread_join(r->aborter, NULL);
+    if (!r->was_awaited && !is_gone) pthread_detach(r->aborter);
+    r->was_awaited = true;
+    return is_gone;
 }
 
 static weft_status enqueue(comm_ring *view, const comm_request *request, void *device_stream) {
@@ -224,7 +237,7 @@ static weft_status enqueue(comm_ring *view, const comm_request *request, void *d
     pthread_mutex_lock(&r->lock);
     weft_status status = r->has_ended || !r->comm ? comm_stopped(view) : launch(r, &q, device_stream);
     if (status)
-        end_ring(r); /* what NCCL has not launched yet would come behind the step's end, on a stream that goes */
+        nccl_ring_end(r); /* what NCCL has not launched yet would come behind the step's end, on a stream that goes */
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -254,9 +267,13 @@ static weft_status end(comm_ring *view, double timeout_seconds) {
     nccl_ring *r = ring_of(view);
     (void)timeout_seconds; /* ncclCommAbort has none */
     pthread_mutex_lock(&r->lock);
-    end_ring(r);
+    nccl_ring_end(r);
     pthread_mutex_unlock(&r->lock);
     return NULL;
+}
+
+nccl_ring *nccl_ring_of(comm_ring *view) {
+    return view->engine == &nccl_ring_engine ? ring_of(view) : NULL;
 }
 
 const comm_ring_engine nccl_ring_engine = {

@@ -1,18 +1,8 @@
-/* settle.c: results of NCCL's calls, waiting for those that go on by themselves, and which GPU a rank has. */
+/* settle.c: results of NCCL's calls, and waiting for those that go on by themselves. */
 #include <sched.h>
 #include <unistd.h>
 
 #include "executor/comm/nccl/engine.h"
-
-static int gpus = 1;
-
-void nccl_use_gpus(int ngpus) {
-    gpus = ngpus;
-}
-
-int nccl_gpu_of(int64_t rank) {
-    return (int)(rank % gpus);
-}
 
 weft_status nccl_check(ncclResult_t result, const char *call) {
     if (result == ncclSuccess || result == ncclInProgress) return NULL;

@@ -1,6 +1,5 @@
 /* world.c: worlds whose rings are NCCL's. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "executor/comm/nccl/engine.h"
 #include "executor/comm/request.h"
@@ -9,42 +8,16 @@ static nccl_world *find_world(const comm_world *world) {
     return (nccl_world *)(void *)comm_over_of(world);
 }
 
-static weft_status create(const weft_allocator *allocator, const comm_host *host, comm_world **out_world) {
-    size_t nbytes = 2 * (size_t)host->nlocal * sizeof(ncclComm_t);
-    nccl_world *w = base_alloc(allocator, sizeof *w);
-    ncclComm_t *all = base_alloc(allocator, nbytes);
-    weft_status status = w && all ? NULL : base_out_of_memory();
-    if (!status) {
-        *w = (nccl_world){.all = all, .none = all + host->nlocal};
-        memset(all, 0, nbytes);
-        status = comm_over_create(allocator, host, &w->over, out_world);
-    }
-    if (!status) return NULL;
-    base_free(allocator, w, w ? sizeof *w : 0);
-    base_free(allocator, all, all ? nbytes : 0);
-    return status;
-}
-
 static void end_comm(const comm_world *world, ncclComm_t comm) {
     if (comm) (comm_world_aborted(world) ? nccl.CommAbort : nccl.CommDestroy)(comm);
 }
 
-/* Whether an abort that goes on has come to its end. A GPU that has failed may never let graphs go. */
-static bool has_aborted(nccl_ring *r) {
-    int64_t end = wait_clock_ns() + 10000000000;
-    while (!r->is_gone && wait_clock_ns() < end) usleep(1000);
-    bool is_gone = r->is_gone;
-    if (is_gone)
-        pthread_join(r->aborter, NULL);
-    else
-        pthread_detach(r->aborter);
-    return is_gone;
-}
-
 /* When graphs have gone: NCCL waits for them. */
 static void free_ring(const comm_world *world, nccl_ring *r) {
-    cuda.SetDevice(nccl_gpu_of(r->rank));
-    if (r->has_aborter && !has_aborted(r)) return; /* its thread has it */
+    const nccl_world *w = r->view.shared;
+    cuda.SetDevice(cuda_gpu_of(w->device, r->rank));
+    nccl_release(&r->view);
+    if (!nccl_ring_has_ended(r)) return;
     end_comm(world, r->comm);
     if (r->made) nccl.CommAbort(r->made); /* no member has got it */
     if (r->barrier) cuda.Free(r->barrier);
@@ -55,7 +28,7 @@ static void free_ring(const comm_world *world, nccl_ring *r) {
 
 static void end_all(const nccl_world *w, const comm_world *world) {
     for (int i = 0; i < world->nlocal; i++) {
-        cuda.SetDevice(nccl_gpu_of(world->first_rank + i));
+        cuda.SetDevice(cuda_gpu_of(w->device, world->first_rank + i));
         end_comm(world, w->all[i]);
     }
 }
@@ -74,6 +47,32 @@ static void destroy(comm_world *world) {
     comm_over_destroy(&w->over);
     base_free(allocator, w->all, nbytes);
     base_free(allocator, w, sizeof *w);
+}
+
+/* Before any memory of the ranks. */
+static weft_status take_gpus(const nccl_world *w, comm_world **world) {
+    weft_status status = nccl_place(w);
+    if (!status) return NULL;
+    comm_world_abort(*world, weft_status_message(status)); /* other processes wait for it */
+    destroy(*world);
+    *world = NULL;
+    return status;
+}
+
+static weft_status create(const weft_allocator *allocator, const comm_host *host, comm_world **out_world) {
+    size_t nbytes = 2 * (size_t)host->nlocal * sizeof(ncclComm_t);
+    nccl_world *w = base_alloc(allocator, sizeof *w);
+    ncclComm_t *all = base_alloc(allocator, nbytes);
+    weft_status status = w && all ? NULL : base_out_of_memory();
+    if (!status) {
+        *w = (nccl_world){.device = host->on_device, .all = all, .none = all + host->nlocal};
+        memset(all, 0, nbytes);
+        status = comm_over_create(allocator, host, &w->over, out_world);
+    }
+    if (!status) return take_gpus(w, out_world);
+    base_free(allocator, w, w ? sizeof *w : 0);
+    base_free(allocator, all, all ? nbytes : 0);
+    return status;
 }
 
 static bool is_same(const nccl_ring *r, int64_t id, int nranks, const int64_t *ranks, int64_t rank) {
@@ -114,14 +113,15 @@ static weft_status connect_world(comm_world *world) {
 static const comm_world_engine engine = {
     .name = "nccl", .create = create, .destroy = destroy, .ring_get = ring_get, .connect = connect_world};
 
-weft_status nccl_host(int ngpus, comm_host *host) {
+weft_status nccl_host(cuda_device *d, comm_host *host) {
     const char *why;
     if (!nccl_open(&why)) return weft_status_create(WEFT_UNSUPPORTED, NULL, "rings on GPUs need NCCL: %s", why);
-    if (host->nlocal > ngpus)
+    if (host->nlocal > d->ngpus)
         return weft_status_create(WEFT_UNSUPPORTED, NULL,
                                   "%d ranks on %d GPU%s: NCCL needs one for each (--rings loopback runs all on one)",
-                                  host->nlocal, ngpus, ngpus == 1 ? "" : "s");
-    nccl_use_gpus(ngpus);
+                                  host->nlocal, d->ngpus, d->ngpus == 1 ? "" : "s");
+    host->on_device = d;
+    d->is_for_nccl = true;
     /* Kernels of two rings that wait for other ranks might fill a GPU in different orders. NCCL then starts them in the
      * order in which they were launched, which is the same on all ranks. */
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);

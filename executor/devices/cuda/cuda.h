@@ -19,18 +19,25 @@ extern const device_engine device_cuda;
 
 typedef struct cuda_device {
     device head;
-    int ngpus;
+    int ngpus;                  /* that the ranks of this host take */
+    int *gpus;                  /* by rank: which one it has */
     bool is_shared;             /* all ranks are on the first GPU, and engine loopback joins their streams */
     double rings_gb_per_second; /* of that engine; 0: as fast as it goes */
     pthread_mutex_t lock;       /* of what follows */
     cudaStream_t *copies;       /* by GPU: of what is copied between steps; NULL: nobody has used the GPU yet */
+    bool is_for_nccl;           /* its memory is, where NCCL gives some; the blocks that it gave */
+    struct nccl_block *nccl_blocks;
     cudaLibrary_t library;
     cudaKernel_t kernels[CUDA_KERNELS];
 } cuda_device;
 
-/* Ranks take GPUs in turn. */
-static inline int cuda_gpu_of(const cuda_device *d, int rank) {
-    return d->is_shared ? 0 : rank % d->ngpus;
+static inline int cuda_gpu_of(const cuda_device *d, int64_t rank) {
+    return d->is_shared ? 0 : d->gpus[rank];
+}
+/* The ranks of a host take its GPUs in turn. Before any memory of the rank; runs of one device agree on it. */
+static inline void cuda_take_gpu(cuda_device *d, int rank, int64_t turn) {
+    int gpu = (int)(turn % d->ngpus);
+    if (d->gpus[rank] != gpu) d->gpus[rank] = gpu;
 }
 
 /* Bytes of the device and where the stream's scratch has them. */

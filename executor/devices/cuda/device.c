@@ -20,6 +20,7 @@ static void close_device(device *head) {
     if (d->library) cuda.LibraryUnload(d->library);
     pthread_mutex_destroy(&d->lock);
     base_free(head->allocator, d->copies, (size_t)d->ngpus * sizeof *d->copies);
+    base_free(head->allocator, d->gpus, (size_t)head->nranks * sizeof *d->gpus);
     base_free(head->allocator, d, sizeof *d);
 }
 
@@ -50,11 +51,11 @@ static weft_status open_device(const weft_allocator *allocator, int nranks, devi
     d->ngpus = ngpus < nranks ? ngpus : nranks;
     pthread_mutex_init(&d->lock, NULL);
     d->copies = base_alloc(allocator, (size_t)d->ngpus * sizeof *d->copies);
-    weft_status status = d->copies ? NULL : base_out_of_memory();
-    if (!status) {
-        memset(d->copies, 0, (size_t)d->ngpus * sizeof *d->copies);
-        status = load_kernels(d);
-    }
+    d->gpus = base_alloc(allocator, (size_t)nranks * sizeof *d->gpus);
+    weft_status status = d->copies && d->gpus ? NULL : base_out_of_memory();
+    if (d->copies) memset(d->copies, 0, (size_t)d->ngpus * sizeof *d->copies);
+    for (int r = 0; r < nranks && !status; r++) d->gpus[r] = r % d->ngpus;
+    if (!status) status = load_kernels(d);
     if (status) {
         close_device(&d->head);
         return status;
@@ -63,16 +64,12 @@ static weft_status open_device(const weft_allocator *allocator, int nranks, devi
     return NULL;
 }
 
-static weft_status nccl_rings(cuda_device *d, comm_host *host) {
-    return nccl_host(d->ngpus, host);
-}
-
 static weft_status rings(device *head, comm_host *host, const weft_executor_options *options) {
     static const struct {
         const char *name;
         weft_status (*put)(cuda_device *d, comm_host *host);
         bool is_shared;
-    } engines[] = {{"nccl", nccl_rings, false}, {"loopback", loop_host, true}};
+    } engines[] = {{"nccl", nccl_host, false}, {"loopback", loop_host, true}};
     cuda_device *d = cuda_device_of(head);
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
         if (options->rings ? strcmp(options->rings, engines[i].name) != 0 : i != 0) continue;

@@ -1,4 +1,5 @@
 /* memory.c: memory of GPUs, and pinned memory of the host. */
+#include "executor/comm/nccl/memory.h"
 #include "executor/devices/cuda/cuda.h"
 
 /* --- GPUs --------------------------------------------------------------------------------------------------------- */
@@ -42,16 +43,20 @@ static weft_status finish(const cuda_device *d, int gpu) {
     return NULL;
 }
 
+static void give(cuda_device *d, void *block) {
+    if (!nccl_memory_give(d, block)) cuda.Free(block);
+}
+
 static weft_status take(cuda_device *d, int gpu, size_t nbytes, device_memory *out) {
     if (out->space == DEVICE_HOST) {
         CUDA_TRY(MallocHost, &out->block, nbytes);
         memset(out->block, 0, nbytes);
         return NULL;
     }
-    CUDA_TRY(Malloc, &out->block, nbytes);
+    if (!nccl_memory_take(d, nbytes, &out->block)) CUDA_TRY(Malloc, &out->block, nbytes);
     weft_status status = cuda_check(cuda.MemsetAsync(out->block, 0, nbytes, d->copies[gpu]), "cudaMemsetAsync");
     if (!status) status = finish(d, gpu);
-    if (status) cuda.Free(out->block);
+    if (status) give(d, out->block);
     return status;
 }
 
@@ -70,9 +75,8 @@ weft_status cuda_alloc(device *head, int rank, device_space space, size_t nbytes
 }
 
 void cuda_free(device *d, device_memory *m) {
-    (void)d;
     if (m->bytes && m->space == DEVICE_HOST) cuda.FreeHost(m->block);
-    if (m->bytes && m->space == DEVICE_OWN) cuda.Free(m->block);
+    if (m->bytes && m->space == DEVICE_OWN) give(cuda_device_of(d), m->block);
     *m = (device_memory){0};
 }
 

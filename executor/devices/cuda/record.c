@@ -1,5 +1,6 @@
 /* record.c: a rank's instructions become commands: a kernel of the GPU, one of the host, or a collective on the stream.
  */
+#include "executor/comm/nccl/engine.h"
 #include "executor/devices/cuda/epilogue.h"
 #include "executor/devices/cuda/graph.h"
 #include "executor/devices/cuda/group.h"
@@ -98,6 +99,11 @@ static weft_status record_rounds(cuda_run *run, const rank_state *rank, cuda_com
     TRY(cuda_alloc(run->head.device, rank->rank, DEVICE_OWN, c->made.workspace_nbytes, &c->workspace));
     run->nbytes += c->workspace.block_nbytes;
     c->on_device.workspace = c->workspace.bytes;
+    for (int k = 0; k < n; k++) {
+        comm_request q;
+        c->made.rounds->ask(&c->on_device, k, &q);
+        TRY(nccl_announce(c->on_device.ring, &q));
+    }
     return NULL;
 }
 
@@ -223,6 +229,7 @@ static void discard_lane(cuda_rank *r, cuda_lane *l) {
 void cuda_discard_rank(cuda_rank *r) {
     cuda.SetDevice(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
     cuda_graph_discard(r);
+    for (size_t k = 0; k < r->state->nrings; k++) nccl_release(r->state->rings[k].comm);
     for (int k = 0; k < r->state->plan->nstreams; k++) discard_lane(r, &r->lanes[k]);
     if (r->handle) r->close_handle(r->handle);
     if (r->step) cuda.FreeHost(r->step);
