@@ -1,12 +1,13 @@
 #!/bin/sh
-# nccl_symbols.sh [VERSION...]: whether releases of NCCL have all functions that the engine opens (executor/comm/nccl/nccl.def). It asks
-# the wheels of pip, which it fetches into a folder that it removes. Not a part of the tests: it needs a network.
+# nccl_symbols.sh [VERSION...]: whether releases of NCCL have all functions that the engine opens (executor/comm/nccl/nccl.def), and
+# which of the optional ones they lack. It asks the wheels of pip, which it fetches into a folder that it removes. Not a part of the tests: it needs a network.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- cu12:2.19.3 cu13:2.27.7 cu13:2.28.9 cu13:2.31.2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 functions=$(sed -n 's/^CALL(\(.*\))$/nccl\1/p' executor/comm/nccl/nccl.def)
+optional=$(sed -n 's/^OPTIONAL(\([A-Za-z]*\),.*/nccl\1/p' executor/comm/nccl/nccl.def)
 missing=0
 for release; do
     cuda=${release%%:*} version=${release#*:}
@@ -18,10 +19,14 @@ for release; do
     nm -D --defined-only "$folder/libnccl.so.2" | sed 's/.* //; s/@.*//' | sort -u >"$folder/symbols"
     rm -f "$wheel" "$folder/libnccl.so.2"
     lacks=
+    without=
     for f in $functions; do
         grep -qx "$f" "$folder/symbols" || lacks="$lacks $f"
     done
-    echo "NCCL $version ($cuda): ${lacks:-all $(echo "$functions" | wc -l) functions}"
+    for f in $optional; do
+        grep -qx "$f" "$folder/symbols" || without="$without $f"
+    done
+    echo "NCCL $version ($cuda): ${lacks:-all $(echo "$functions" | wc -l) functions}${without:+, without$without}"
     [ -z "$lacks" ] || missing=1
 done
 exit $missing

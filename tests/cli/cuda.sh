@@ -155,6 +155,65 @@ lacking window:1 ncclCommWindowRegister
 lacking register:1 ncclCommWindowRegister ncclCommRegister
 lacking window:1 ncclMemAlloc
 
+# --- how NCCL runs a collective: by attrs of its op ---------------------------------------------------------------------------
+configured() { # FILE ATTRS: sums, and each other kind that can be told
+    cat >"$folder/$1" <<EOF
+weft: 1
+rings: {0: [0, 1]}
+blocks:
+- vars:
+    x: {float32: [4, 3]}
+    sum: {float32: [4, 3]}
+    root: {float32: [4, 3]}
+    sent: {float32: [4, 3]}
+    all: {float32: [8, 3]}
+    part: {float32: [2, 3]}
+  ops:
+  - {c_allreduce_sum: {X: [x]}, out: {Out: [sum]}, attrs: {ring_id: 0$2}}
+  - {c_reduce_sum: {X: [x]}, out: {Out: [root]}, attrs: {ring_id: 0, root_id: 1$2}}
+  - {c_broadcast: {X: [sum]}, out: {Out: [sent]}, attrs: {ring_id: 0, root: 1$2}}
+  - {c_allgather: {X: [sent]}, out: {Out: [all]}, attrs: {ring_id: 0, nranks: 2$2}}
+  - {c_reducescatter: {X: [sum]}, out: {Out: [part]}, attrs: {ring_id: 0, nranks: 2$2}}
+EOF
+}
+"$PYTHON" -c "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.arange(24, dtype='float32').reshape(8, 3))" "$folder/x.npz"
+feed="--feed $folder/x.npz --fetch part --fetch all --steps 1"
+configured told.yaml ', nccl_algorithm: "RING_LL,TREE_LL", nccl_ctas: 8, nccl_policy: 1'
+# shellcheck disable=SC2086
+"$weft" run "$folder/told.yaml" --ranks 2 $feed --save "$folder/cpu.npz" >"$folder/out" 2>"$folder/err"
+ok $? "on CPUs nobody is told: $(cat "$folder/err")"
+# shellcheck disable=SC2086
+cuda WEFT_STANDIN_CONFIGS="$folder/configs" "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda \
+    --save "$folder/told.npz" >"$folder/out" 2>"$folder/err"
+ok $? "NCCL is told of each collective: $(cat "$folder/err")"
+same_bits "$folder/cpu.npz" "$folder/told.npz" 'NCCL is told'
+for call in 'AllReduce of op 0' 'AllReduce of op 1' 'Broadcast of op 2' 'AllGather of op 3' 'ReduceScatter of op 4'; do
+    [ "$(grep -c "^nccl$call: RING_LL,TREE_LL, CTAs 8, policy 1\$" "$folder/configs")" = 2 ]
+    ok $? "both ranks say it of nccl$call: $(cat "$folder/configs")"
+done
+# shellcheck disable=SC2086
+says 1 'all_reduce: a failure of the stand-in' 'a configuration that is refused' \
+    cuda WEFT_STANDIN_FAIL=config:1 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
+# shellcheck disable=SC2086
+cuda WEFT_STANDIN_LOSE=config:2 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda >"$folder/out" 2>"$folder/err"
+grep -q 'ranks configure a collective differently' "$folder/err"
+ok $? 'a rank that does not say it is found'
+cp -r "$standin" "$folder/untold"
+LC_ALL=C sed -i 's/nccl\([A-Za-z]*\)Config/nccl\1COnfig/g; s/ncclCommInitRankCOnfig/ncclCommInitRankConfig/g' "$folder/untold/libnccl.so.2"
+# shellcheck disable=SC2086
+says 0 '' 'a release that cannot be told' env WEFT_CUDA_PATH="$folder/untold" WEFT_STANDIN_FAIL=config:1 \
+    "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
+configured none.yaml ', nccl_ctas: 0'
+# shellcheck disable=SC2086
+says 1 'c_allreduce_sum.*nccl_ctas is 0: expected 1 to 64' 'no CTA' \
+    cuda "$weft" run "$folder/none.yaml" --ranks 2 $feed --device cuda
+configured one.yaml ', nccl_ctas: 8'
+sed 's/^weft: 1/weft: 1\nrank: 0/' "$folder/told.yaml" >"$folder/rank0.yaml"
+sed 's/^weft: 1/weft: 1\nrank: 1/' "$folder/one.yaml" >"$folder/rank1.yaml"
+# shellcheck disable=SC2086
+says 1 'ring 0: ranks 0 and 1 say different things of how NCCL runs its collectives' 'ranks that do not agree' \
+    cuda "$weft" run "$folder/rank0.yaml" "$folder/rank1.yaml" $feed --unsafe --device cuda
+
 # --- several ranks on one GPU --------------------------------------------------------------------------------------------
 for seed in 1 2 3; do
     WEFT_CUDA_PATH=$standin WEFT_STANDIN_GPUS=1 WEFT_STANDIN_SEED=$seed ranks pdmodel --device cuda --rings loopback \

@@ -19,7 +19,7 @@ _Thread_local standin_launch *open_group; /* what the group of this thread has s
 static _Atomic int nalive;
 
 SHOWN ncclResult_t ncclGetVersion(int *version) {
-    *version = 22809;
+    *version = 23102;
     return ncclSuccess;
 }
 
@@ -302,6 +302,9 @@ static standin_meeting *join(standin_comm *comm, const standin_call *c) {
     }
     for (int i = 0; i < m->ncalls; i++)
         if (!agree(m->calls[i].call, c)) standin_broken("ranks do not launch the same collective");
+    for (int i = 0; i < m->ncalls; i++)
+        if (!standin_same_config(&m->calls[i].call->config, &c->config))
+            standin_broken("ranks configure a collective differently");
     for (int i = 0; i < m->ncalls; i++) standin_check_known(t, m->calls[i].rank, m->calls[i].call, comm->rank, c);
     m->calls[m->ncalls++] = (standin_attendance){.call = c, .rank = comm->rank};
     return m;

@@ -13,6 +13,17 @@ typedef enum standin_op { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCAT
 
 struct standin_meeting;
 
+/* How a collective is to run: ncclCollConfig_t of NCCL 2.31. */
+typedef struct standin_config {
+    size_t nbytes;
+    unsigned magic, version;
+    void *extension;
+    int least_ctas, most_ctas, nvls_ctas, cluster;
+    const char *algorithms;
+    int is_forced, policy;
+    uint64_t tag;
+} standin_config;
+
 typedef struct standin_call {
     standin_op kind;
     const void *src;
@@ -21,7 +32,8 @@ typedef struct standin_call {
     ncclDataType_t type;
     ncclRedOp_t op;
     int root;
-    bool is_pair; /* a send (src) or a receive (dst) */
+    bool is_pair;          /* a send (src) or a receive (dst) */
+    standin_config config; /* nbytes 0: none */
     int from, to;
     int64_t number;
     struct standin_meeting *meeting;
@@ -118,6 +130,7 @@ void standin_move(const standin_team *t, const standin_meeting *m);
 /* What a member's call of a collective touches of its memory. */
 void standin_touch_call(const standin_item *item, const standin_team *t, int rank, const standin_call *c);
 const char *standin_op_name(standin_op op);
+bool standin_same_config(const standin_config *a, const standin_config *b);
 
 /* --- nccl_far.c: members in other processes; without WEFT_STANDIN_SHARED there are none. With the lock. --- */
 bool standin_is_far(void);

@@ -1,5 +1,6 @@
 /* nccl_calls.c: the collectives of the stand-in for NCCL, and what they do to data. Sums are those of Weft's own
  * engines (executor/comm/reduce.h), so that losses of both can be compared to the bit. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,39 +116,66 @@ static standin_call call(standin_op kind, const void *src, void *dst, size_t cou
         .kind = kind, .src = src, .dst = dst, .count = count, .nbytes = count * types[type].nbytes, .type = type};
 }
 
-SHOWN ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                 ncclComm_t comm, cudaStream_t stream) {
-    standin_call c = call(ALL_REDUCE, src, dst, count, type);
-    c.op = op;
+/* --- with a configuration ----------------------------------------------------------------------------------------- */
+
+bool standin_same_config(const standin_config *a, const standin_config *b) {
+    return a->nbytes == b->nbytes && a->most_ctas == b->most_ctas && a->policy == b->policy &&
+           !a->algorithms == !b->algorithms && (!a->algorithms || strcmp(a->algorithms, b->algorithms) == 0);
+}
+
+/* WEFT_STANDIN_CONFIGS=FILE: what collectives were given, a line each. */
+static void write_config(const standin_call *c) {
+    const char *path = getenv("WEFT_STANDIN_CONFIGS");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%s of op %d: %s, CTAs %d, policy %d\n", standin_op_name(c->kind), (int)c->config.tag - 1,
+            c->config.algorithms ? c->config.algorithms : "any", c->config.most_ctas, c->config.policy);
+    fclose(f);
+}
+
+/* NCCL looks at what is there when it is called. */
+static ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, standin_call c, const standin_config *config) {
+    if (config && (config->nbytes < 64 || config->magic != 0xcafebeef || config->extension || config->tag >> 63))
+        standin_broken("a collective's config that was not initialised");
+    if (config && (config->is_forced & ~1)) standin_broken("a collective's config that forces %d", config->is_forced);
+    if (config && standin_fails("config")) return ncclInvalidArgument;
+    if (config && !standin_loses("config")) {
+        c.config = *config;
+        write_config(&c);
+    }
     return standin_launch_call(comm, stream, c);
 }
 
-SHOWN ncclResult_t ncclReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                              ncclComm_t comm, cudaStream_t stream) {
-    standin_call c = call(REDUCE, src, dst, count, type);
-    c.op = op;
+static standin_call with_root(standin_call c, int root) {
     c.root = root;
-    return standin_launch_call(comm, stream, c);
+    return c;
 }
-
-SHOWN ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root,
-                                 ncclComm_t comm, cudaStream_t stream) {
-    standin_call c = call(BROADCAST, src, dst, count, type);
-    c.root = root;
-    return standin_launch_call(comm, stream, c);
-}
-
-SHOWN ncclResult_t ncclAllGather(const void *src, void *dst, size_t count, ncclDataType_t type, ncclComm_t comm,
-                                 cudaStream_t stream) {
-    return standin_launch_call(comm, stream, call(ALL_GATHER, src, dst, count, type));
-}
-
-SHOWN ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                                     ncclComm_t comm, cudaStream_t stream) {
-    standin_call c = call(REDUCE_SCATTER, src, dst, count, type);
+static standin_call with_op(standin_call c, ncclRedOp_t op) {
     c.op = op;
-    return standin_launch_call(comm, stream, c);
+    return c;
 }
+
+/* A call as it always was, and as it is from 2.31 on. `made`: what it asks for, of its parameters. */
+#define COMMA ,
+#define COLLECTIVE(name, made, parameters)                                                                             \
+    SHOWN ncclResult_t nccl##name(parameters ncclComm_t comm, cudaStream_t stream) {                                   \
+        return launch(comm, stream, made, NULL);                                                                       \
+    }                                                                                                                  \
+    SHOWN ncclResult_t nccl##name##Config(parameters ncclComm_t comm, cudaStream_t stream,                             \
+                                          const standin_config *config);                                               \
+    SHOWN ncclResult_t nccl##name##Config(parameters ncclComm_t comm, cudaStream_t stream,                             \
+                                          const standin_config *config) {                                              \
+        return launch(comm, stream, made, config);                                                                     \
+    }
+#define BUFFERS const void *src COMMA void *dst COMMA size_t count COMMA ncclDataType_t type COMMA
+#define REDUCED BUFFERS ncclRedOp_t op COMMA
+#define ROOTED int root COMMA
+
+COLLECTIVE(AllReduce, with_op(call(ALL_REDUCE, src, dst, count, type), op), REDUCED)
+COLLECTIVE(Reduce, with_root(with_op(call(REDUCE, src, dst, count, type), op), root), REDUCED ROOTED)
+COLLECTIVE(Broadcast, with_root(call(BROADCAST, src, dst, count, type), root), BUFFERS ROOTED)
+COLLECTIVE(AllGather, call(ALL_GATHER, src, dst, count, type), BUFFERS)
+COLLECTIVE(ReduceScatter, with_op(call(REDUCE_SCATTER, src, dst, count, type), op), REDUCED)
 
 SHOWN ncclResult_t ncclSend(const void *src, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                             cudaStream_t stream) {

@@ -107,27 +107,41 @@ static nccl_ring *own_ring(const nccl_world *w, const int64_t *listed, int64_t r
     return NULL;
 }
 
-static bool all_say(const int64_t *listed, const uint64_t *words, size_t nrings, size_t k) {
-    const int64_t *ranks = &listed[2];
-    uint64_t first = words[(size_t)ranks[0] * nrings + k];
-    bool same = first != 0;
-    for (int64_t i = 1; i < listed[1]; i++) same = same && words[(size_t)ranks[i] * nrings + k] == first;
-    return same;
+/* What a member says of a ring. */
+typedef struct ring_word {
+    uint64_t buffers, configs;
+} ring_word;
+
+/* Words of all ranks, each of all rings; whether the members of ring k can register their buffers. */
+static weft_status compare_words(const ring_list *list, const ring_word *words, size_t k) {
+    const int64_t *listed = list->rings[k], *ranks = &listed[2];
+    const ring_word *first = &words[(size_t)ranks[0] * list->nrings + k];
+    list->registers[k] = first->buffers != 0;
+    for (int64_t i = 1; i < listed[1]; i++) {
+        const ring_word *other = &words[(size_t)ranks[i] * list->nrings + k];
+        list->registers[k] &= other->buffers == first->buffers;
+        if (other->configs != first->configs)
+            return weft_status_create(WEFT_INVALID_ARGUMENT, NULL,
+                                      "ring %lld: ranks %lld and %lld say different things of how NCCL runs its "
+                                      "collectives (nccl_algorithm, nccl_ctas, nccl_policy)",
+                                      (long long)listed[0], (long long)ranks[0], (long long)ranks[i]);
+    }
+    return NULL;
 }
 
-static weft_status agree_on_buffers(const nccl_world *w, arena *a, ring_list *list) {
+static weft_status agree_on_words(const nccl_world *w, arena *a, ring_list *list) {
     const comm_world *world = w->over.world;
     size_t n = list->nrings, nlocal = (size_t)world->nlocal;
-    uint64_t *mine = ARENA_ARRAY(a, uint64_t, nlocal * n + 1),
-             *all = ARENA_ARRAY(a, uint64_t, (size_t)world->nranks * n + 1);
-    list->registers = ARENA_ARRAY(a, bool, n + 1);
+    ring_word *mine = ARENA_ARRAY(a, ring_word, nlocal * n),
+              *all = ARENA_ARRAY(a, ring_word, (size_t)world->nranks * n);
+    list->registers = ARENA_ARRAY(a, bool, n);
     if (!mine || !all || !list->registers) return base_out_of_memory();
     for (size_t i = 0; i < nlocal * n; i++) {
         const nccl_ring *own = own_ring(w, list->rings[i % n], world->first_rank + (int64_t)(i / n));
-        mine[i] = own ? nccl_buffers_word(own) : 0;
+        mine[i] = own ? (ring_word){nccl_buffers_word(own), own->configs} : (ring_word){0};
     }
     TRY(exchange(w, a, mine, all, NULL, n * sizeof *mine));
-    for (size_t k = 0; k < n; k++) list->registers[k] = all_say(list->rings[k], all, n, k);
+    for (size_t k = 0; k < n; k++) TRY(compare_words(list, all, k));
     return NULL;
 }
 
@@ -216,7 +230,7 @@ weft_status nccl_connect(nccl_world *w) {
     weft_status status = collect_rings(w, &a, &list);
     joining *joinings = ARENA_ARRAY(&a, joining, w->over.world->nlocal);
     if (!status && !joinings) status = base_out_of_memory();
-    if (!status && list.nrings) status = agree_on_buffers(w, &a, &list);
+    if (!status && list.nrings) status = agree_on_words(w, &a, &list);
     if (!status && list.nrings) status = agree_on_id(w, &a, &id);
     if (!status && list.nrings) status = join_all(w, &list, &id, joinings);
     arena_fini(&a);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "executor/comm/comm.h"
+#include "executor/comm/nccl/config.h"
 #include "executor/comm/nccl/library.h"
 #include "executor/comm/over.h"
 #include "executor/devices/cuda/cuda.h"
@@ -33,11 +34,13 @@ typedef struct nccl_ring {
     bool has_aborter;
     ncclComm_t aborted; /* by it */
     _Atomic bool is_gone;
-    bool was_awaited;     /* the aborter's end */
-    void *barrier;        /* device memory: what a barrier adds up */
-    nccl_buffer *buffers; /* in the order in which collectives use them (register.c) */
-    uint64_t places;      /* where in them buffers lie: a hash */
-    bool has_others;      /* some lie elsewhere */
+    bool was_awaited;          /* the aborter's end */
+    uint64_t configs;          /* of its collectives: a hash */
+    const nccl_config *config; /* of the collective at hand; NULL: as NCCL likes */
+    void *barrier;             /* device memory: what a barrier adds up */
+    nccl_buffer *buffers;      /* in the order in which collectives use them (register.c) */
+    uint64_t places;           /* where in them buffers lie: a hash */
+    bool has_others;           /* some lie elsewhere */
     bool has_ended;
     bool has_failed;
     char words[400]; /* of the failure */
@@ -70,6 +73,8 @@ WEFT_MUST_USE weft_status nccl_check(ncclResult_t result, const char *call);
 
 /* ring.c. NULL: another engine's. */
 nccl_ring *nccl_ring_of(comm_ring *view);
+/* For what is enqueued from now on; it stays. Other engines' rings have no use for it. */
+void nccl_configure(comm_ring *view, const nccl_config *config);
 /* With the ring's lock: begins to abort its communicator. */
 void nccl_ring_end(nccl_ring *r);
 /* Waits for the end of the abort, where one has begun; false: it has not come, and the ring is its thread's. */
@@ -77,7 +82,7 @@ bool nccl_ring_has_ended(nccl_ring *r);
 
 /* register.c. While a member is recorded: of what it will ask for, in the order of its plan. Others' rings are passed
  * over. */
-WEFT_MUST_USE weft_status nccl_announce(comm_ring *view, const comm_request *q);
+WEFT_MUST_USE weft_status nccl_announce(comm_ring *view, const comm_request *q, const nccl_config *config);
 /* What members have to agree on so that the ring's buffers are registered; 0: they are not. */
 uint64_t nccl_buffers_word(const nccl_ring *r);
 /* By all members, when they have the communicator. */

@@ -6,6 +6,8 @@
 
 #include "base/base.h"
 
+struct nccl_config;
+
 /* nccl.AllReduce is ncclAllReduce. Filled in by nccl_open; what is optional may be NULL. Its types stand here, since
  * the header that Weft is built with may be older than the library. */
 typedef struct nccl_library {

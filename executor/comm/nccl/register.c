@@ -67,11 +67,12 @@ static weft_status note_side(nccl_ring *r, const comm_request *q, bool is_source
     return NULL;
 }
 
-weft_status nccl_announce(comm_ring *view, const comm_request *q) {
+weft_status nccl_announce(comm_ring *view, const comm_request *q, const nccl_config *config) {
     nccl_ring *r = nccl_ring_of(view);
     if (!r) return NULL;
-    for (int64_t i = 0; i < q->ngroup; i++) TRY(nccl_announce(view, &q->group[i]));
+    for (int64_t i = 0; i < q->ngroup; i++) TRY(nccl_announce(view, &q->group[i], NULL));
     if (!comm_kinds[q->kind].has_peer) mix(&r->places, q->kind);
+    if (!comm_kinds[q->kind].has_peer) mix(&r->configs, nccl_config_word(config));
     TRY(note_side(r, q, true));
     return note_side(r, q, false);
 }

@@ -52,6 +52,11 @@ typedef struct call {
     cudaStream_t stream;
 } call;
 
+/* What NCCL cannot be told goes as it likes. */
+#define CONFIGURED(c, name, ...)                                                                                       \
+    ((c)->ring->config && nccl.name##Config ? nccl.name##Config(__VA_ARGS__, (c)->ring->config)                        \
+                                            : nccl.name(__VA_ARGS__))
+
 /* The part of member k of a larger buffer. */
 static const void *source(const call *c, int64_t k) {
     return c->q->srcs ? c->q->srcs[k] : (const char *)c->q->src + (size_t)(k * c->q->count) * c->size;
@@ -82,34 +87,36 @@ static ncclResult_t all_reduce(const call *c) {
     const comm_request *q = c->q;
     ncclDataType_t type = types[q->dtype].type;
     ncclRedOp_t op = op_of(q);
-    if (!q->srcs) return nccl.AllReduce(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
+    if (!q->srcs) return CONFIGURED(c, AllReduce, q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
     for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
-        worst =
-            nccl.AllReduce(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm, c->stream);
+        worst = CONFIGURED(c, AllReduce, q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op,
+                           c->ring->comm, c->stream);
     return worst;
 }
 
 static ncclResult_t reduce(const call *c) {
     const comm_request *q = c->q;
-    return nccl.Reduce(q->src, q->dst, (size_t)q->count, types[q->dtype].type, op_of(q), q->root, c->ring->comm,
-                       c->stream);
+    return CONFIGURED(c, Reduce, q->src, q->dst, (size_t)q->count, types[q->dtype].type, op_of(q), q->root,
+                      c->ring->comm, c->stream);
 }
 
 static ncclResult_t broadcast(const call *c) {
-    return nccl.Broadcast(c->q->src, c->q->dst, (size_t)c->q->count * c->size, ncclInt8, c->q->root, c->ring->comm,
-                          c->stream);
+    return CONFIGURED(c, Broadcast, c->q->src, c->q->dst, (size_t)c->q->count * c->size, ncclInt8, c->q->root,
+                      c->ring->comm, c->stream);
 }
 
 static ncclResult_t all_gather(const call *c) {
     const comm_request *q = c->q;
-    if (!q->dsts) return nccl.AllGather(q->src, q->dst, (size_t)q->count * c->size, ncclInt8, c->ring->comm, c->stream);
+    if (!q->dsts)
+        return CONFIGURED(c, AllGather, q->src, q->dst, (size_t)q->count * c->size, ncclInt8, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
     for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
-        worst = nccl.AllGather(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k) * c->size, ncclInt8,
-                               c->ring->comm, c->stream);
+        worst = CONFIGURED(c, AllGather, q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k) * c->size, ncclInt8,
+                           c->ring->comm, c->stream);
     for (int k = 0; !q->nparts && k < c->ring->view.nranks && is_well(worst); k++)
-        worst = nccl.Broadcast(q->src, q->dsts[k], result_nbytes(c, k), ncclInt8, k, c->ring->comm, c->stream);
+        worst =
+            CONFIGURED(c, Broadcast, q->src, q->dsts[k], result_nbytes(c, k), ncclInt8, k, c->ring->comm, c->stream);
     return worst;
 }
 
@@ -117,13 +124,15 @@ static ncclResult_t reduce_scatter(const call *c) {
     const comm_request *q = c->q;
     ncclDataType_t type = types[q->dtype].type;
     ncclRedOp_t op = op_of(q);
-    if (!q->srcs) return nccl.ReduceScatter(q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
+    if (!q->srcs)
+        return CONFIGURED(c, ReduceScatter, q->src, q->dst, (size_t)q->count, type, op, c->ring->comm, c->stream);
     ncclResult_t worst = ncclSuccess;
     for (int64_t k = 0; k < q->nparts && is_well(worst); k++)
-        worst = nccl.ReduceScatter(q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op, c->ring->comm,
-                                   c->stream);
+        worst = CONFIGURED(c, ReduceScatter, q->srcs[k], q->dsts[k], (size_t)comm_source_count(q, k), type, op,
+                           c->ring->comm, c->stream);
     for (int k = 0; !q->nparts && k < c->ring->view.nranks && is_well(worst); k++)
-        worst = nccl.Reduce(q->srcs[k], q->dst, (size_t)comm_source_count(q, k), type, op, k, c->ring->comm, c->stream);
+        worst = CONFIGURED(c, Reduce, q->srcs[k], q->dst, (size_t)comm_source_count(q, k), type, op, k, c->ring->comm,
+                           c->stream);
     return worst;
 }
 
@@ -153,7 +162,8 @@ static ncclResult_t scatter(const call *c) {
 }
 
 static ncclResult_t barrier(const call *c) {
-    return nccl.AllReduce(c->ring->barrier, c->ring->barrier, 1, ncclFloat32, ncclSum, c->ring->comm, c->stream);
+    return CONFIGURED(c, AllReduce, c->ring->barrier, c->ring->barrier, 1, ncclFloat32, ncclSum, c->ring->comm,
+                      c->stream);
 }
 
 static ncclResult_t one_send(const call *c) {
@@ -274,6 +284,11 @@ static weft_status end(comm_ring *view, double timeout_seconds) {
 
 nccl_ring *nccl_ring_of(comm_ring *view) {
     return view->engine == &nccl_ring_engine ? ring_of(view) : NULL;
+}
+
+void nccl_configure(comm_ring *view, const nccl_config *config) {
+    nccl_ring *r = nccl_ring_of(view);
+    if (r) r->config = config;
 }
 
 const comm_ring_engine nccl_ring_engine = {

@@ -67,7 +67,8 @@ typedef struct cuda_command {
     device_call made;             /* the host's kernel, on the scratch */
     cuda_move *in, *out;
     size_t nin, nout;
-    bool is_enqueued; /* a collective on the stream */
+    bool is_enqueued;                 /* a collective on the stream */
+    const struct nccl_config *config; /* how NCCL is to run it; NULL: as it likes */
     device_memory workspace;
     cuda_round *rounds; /* one more than there are requests */
     const void *guards[2];

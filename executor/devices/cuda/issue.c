@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "executor/comm/nccl/engine.h"
 #include "executor/devices/cuda/group.h"
 #include "executor/devices/cuda/half.h"
 #include "executor/devices/cuda/ranges.h"
@@ -85,6 +86,7 @@ static weft_status issue_rounds(cuda_command *c) {
         if (k == rounds->count) break;
         comm_request q;
         rounds->ask(&c->on_device, k, &q);
+        nccl_configure(c->on_device.ring, c->config);
         TRY(comm_enqueue(c->on_device.ring, &q, c->lane->stream));
         TRY(settle(c));
     }

@@ -99,10 +99,11 @@ static weft_status record_rounds(cuda_run *run, const rank_state *rank, cuda_com
     TRY(cuda_alloc(run->head.device, rank->rank, DEVICE_OWN, c->made.workspace_nbytes, &c->workspace));
     run->nbytes += c->workspace.block_nbytes;
     c->on_device.workspace = c->workspace.bytes;
+    TRY(nccl_config_make(&run->head.executor->arena, c->of->instr, &c->config));
     for (int k = 0; k < n; k++) {
         comm_request q;
         c->made.rounds->ask(&c->on_device, k, &q);
-        TRY(nccl_announce(c->on_device.ring, &q));
+        TRY(nccl_announce(c->on_device.ring, &q, c->config));
     }
     return NULL;
 }
