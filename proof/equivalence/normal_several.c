@@ -29,7 +29,8 @@ static const struct {
 };
 enum { NMULTILINEAR = sizeof multilinear / sizeof *multilinear };
 
-/* Takes the factor from an operand that is alone in its slot, into *factor. */
+/* Takes the factor from an operand that is alone in its slot, into that of *made, unless that is too large to be exact.
+ */
 static weft_status take_factor(normal *n, uint32_t id, uint32_t op, const char *slot_text, value *args, value *made) {
     terms *t = n->terms;
     const slot *s = slot_text ? op_find_slot(term_head(t, op)->op, false, slot_text) : NULL;
@@ -37,8 +38,9 @@ static weft_status take_factor(normal *n, uint32_t id, uint32_t op, const char *
     value *x = &args[s->first];
     if (x->factor == FACTOR_ONE || factor_is_zero(value_factor(t, *x)) || t->items[x->term].dtype != t->items[id].dtype)
         return NULL;
-    TRY(normal_multiply(t, *made, x->factor, made));
-    x->factor = FACTOR_ONE;
+    bool good;
+    TRY(normal_times(t, made, value_factor(t, *x), false, &good));
+    if (good) x->factor = FACTOR_ONE;
     return NULL;
 }
 
@@ -67,10 +69,13 @@ static weft_status multilinear_form(normal *n, uint32_t id, uint32_t op, size_t 
     TRY(normal_op_form(n, op, args, nargs, true, &from));
     value inner = value_of(from.term);
     const int64_t *dims = term_dims(t, id, &ndim);
-    TRY(term_make(t, t->items[id].head, &inner, 1, t->items[id].dtype, ndim, dims, &out->term));
-    out->factor = FACTOR_ONE;
-    TRY(normal_multiply(t, *out, from.factor, out));
-    return normal_multiply(t, *out, common.factor, out);
+    bool good;
+    value made = value_of(TERM_NONE);
+    TRY(term_make(t, t->items[id].head, &inner, 1, t->items[id].dtype, ndim, dims, &made.term));
+    TRY(normal_times(t, &made, t->factors[from.factor], false, &good));
+    if (good) TRY(normal_times(t, &made, t->factors[common.factor], false, &good));
+    if (good) *out = made; /* else they stay inside */
+    return NULL;
 }
 
 static bool has_zero(const normal *n, uint32_t op, size_t row) {
