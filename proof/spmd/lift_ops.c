@@ -173,10 +173,14 @@ static weft_status ask_rule(function *f, size_t axis, sharded_inputs *in, sharde
     return find_result(f, in, out);
 }
 
-/* Whether the output is linear in the one argument that is partial along the axis, as in an operand of a product. */
+/* Whether the output is linear in the one argument that is partial along the axis, as in an operand of a product. Of a
+ * move other rules tell more. */
 static weft_status passes_operand(function *f, size_t axis, bool *out) {
     sharded_inputs in;
     sharded_result found;
+    size_t noperands = 0;
+    for (size_t i = 0; i < f->nargs; i++) noperands += !is_type_only(f->h, i);
+    if (noperands < 2) return NULL;
     TRY(ask_rule(f, axis, &in, &found));
     *out = found.is_known && is_partial(found.placed) && !found.mean && !found.folds && !found.attr;
     if (*out) f->products |= UINT32_C(1) << axis;
