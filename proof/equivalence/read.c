@@ -290,7 +290,8 @@ static weft_status note_result(reader *r, weft_op *op, const weft_var *x, uint32
 
 static weft_status note_collective(reader *r, weft_op *op, const uint32_t *results) {
     const collective_schema *c = op_collective(op);
-    bool is_each = c && c->form == COLLECTIVE_EACH;
+    bool is_each = c && (c->form == COLLECTIVE_EACH ||
+                         (c->form == COLLECTIVE_LIST && op_collective_kind(op) == COLLECTIVE_ALL_REDUCE));
     const slot *in = is_each ? op_find_slot(op, false, c->in) : NULL;
     const weft_var *x = op_x(op);
     if (!x) x = weft_op_input(op, "Logits", 0);

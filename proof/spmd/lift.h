@@ -179,6 +179,9 @@ void lift_name_family(const lifter *l, const lifted *args, size_t n, lifted *mad
 
 /* lift_members.c. Finds out which terms come from which collectives. */
 WEFT_MUST_USE weft_status lift_record(lifter *l, size_t rank, arena *memory);
+/* What a rank gives alike to several collectives is one term. Behind lift_record of all ranks: it is not known where
+ * others give to one of them other things. */
+void lift_drop_repeats(lifter *l, size_t rank);
 /* The collective of `rank` that belongs to number `at` of `self` on the same ring; NULL: there is none. */
 const collective *lift_partner(const lifter *l, size_t self, size_t at, size_t rank);
 /* What member `rank` gives to the collective that made `id` on `self`, on a ring that lies along the same axes;

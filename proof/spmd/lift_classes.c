@@ -39,20 +39,12 @@ static int last_of(const lifter *l, uint32_t id, const weft_op *op, const char *
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
-/* What `rank` has as argument `slot_text` of the op that gives `argument` as its logits. */
-static const lifted *members_label(const lifter *l, size_t rank, uint32_t argument) {
-    const outputs *o = &l->outputs[rank];
-    for (size_t i = 0; i < o->ncollectives; i++) {
-        const collective *c = &o->collectives[i];
-        if (c->argument != argument || !op_is(c->op, "c_softmax_with_cross_entropy") ||
-            !term_is(l->t, c->result, HEAD_OUT))
-            continue;
-        const weft_op *op = c->op;
-        uint32_t of = term_args(l->t, c->result)[0].term;
-        const slot *label = op_find_slot(op, false, "Label");
-        if (label && label->nargs) return &l->known[rank][term_args(l->t, of)[label->first].term];
-    }
-    return NULL;
+/* What `rank` has as the labels of the op that gives `result`. */
+static const lifted *labels_of(const lifter *l, size_t rank, uint32_t result) {
+    if (result == TERM_NONE || !term_is(l->t, result, HEAD_OUT)) return NULL;
+    uint32_t of = term_args(l->t, result)[0].term;
+    const slot *label = op_find_slot(term_head(l->t, of)->op, false, "Label");
+    return label && label->nargs ? &l->known[rank][term_args(l->t, of)[label->first].term] : NULL;
 }
 
 static bool is_equal(const lifted *a, const lifted *b) {
@@ -67,7 +59,7 @@ static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t
         if (i == self || !lift_is_member(l, self, i, axes)) continue;
         uint32_t argument = lift_members_argument(l, self, result, axes, i);
         const lifted *theirs = argument == TERM_NONE ? NULL : &l->known[i][argument];
-        const lifted *labels = argument == TERM_NONE ? NULL : members_label(l, i, argument);
+        const lifted *labels = labels_of(l, i, lift_members_result(l, self, result, axes, i));
         if (theirs && labels && (theirs->state == LIFT_PENDING || labels->state == LIFT_PENDING))
             return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, false;
         if (!theirs || !labels || !is_equal(theirs, logits) || !is_equal(labels, label))

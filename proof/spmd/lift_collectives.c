@@ -45,7 +45,8 @@ weft_status lift_reduce(lifter *l, size_t rank, uint32_t id, lifted *out) {
         return NULL;
     }
     if (!lies) return *out = lift_unknown(id, "it reduces over ranks that are no line of the mesh"), NULL;
-    lift_agreement found = op ? lift_members_agree(l, rank, id, axes, &x) : MEMBERS_AGREE;
+    if (!op) return *out = lift_unknown(id, "it is not known what other ranks give it"), NULL;
+    lift_agreement found = lift_members_agree(l, rank, id, axes, &x);
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER && reduce == WEFT_REDUCE_SUM) return lift_sum_of_different(l, rank, id, axes, out);
     if (found == MEMBERS_DIFFER) {

@@ -40,28 +40,75 @@ weft_status lift_record(lifter *l, size_t rank, arena *memory) {
     return NULL;
 }
 
-/* Where `id` is in `own`, what is in the like-built `other`; TERM_NONE: nothing. */
-static uint32_t counterpart(const terms *t, uint32_t own, uint32_t other, uint32_t id) {
-    if (own == id) return other;
-    const term *a = &t->items[own], *b = &t->items[other];
-    if (!is_structure(term_head(t, own)->kind) || a->head != b->head || a->nargs != b->nargs) return TERM_NONE;
-    for (size_t i = 0; i < a->nargs; i++) {
-        uint32_t found = counterpart(t, term_args(t, own)[i].term, term_args(t, other)[i].term, id);
-        if (found != TERM_NONE) return found;
+/* Whether the like-built `other` (TERM_NONE: it is built otherwise) has one thing wherever `own` has `id`; *found:
+ * that, or what it was before. */
+static bool find_counterpart(const terms *t, uint32_t own, uint32_t other, uint32_t id, uint32_t *found) {
+    if (own == id) {
+        bool agrees = other != TERM_NONE && (*found == TERM_NONE || *found == other);
+        *found = other;
+        return agrees;
     }
-    return TERM_NONE;
+    if (!is_structure(term_head(t, own)->kind)) return true;
+    const term *a = &t->items[own], *b = other == TERM_NONE ? NULL : &t->items[other];
+    bool alike = b && a->head == b->head && a->nargs == b->nargs;
+    for (size_t i = 0; i < a->nargs; i++) {
+        uint32_t theirs = alike ? term_args(t, other)[i].term : TERM_NONE;
+        if (!find_counterpart(t, term_args(t, own)[i].term, theirs, id, found)) return false;
+    }
+    return true;
 }
 
-/* What the rank gives to the collective that made `id` on `self`; TERM_NONE: nothing that goes with it. */
-static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t rank) {
-    uint32_t at = l->record[self][id];
-    const collective *own = &l->outputs[self].collectives[at - 1], *other = lift_partner(l, self, at - 1, rank);
-    if (!other || strcmp(own->op->type->bytes, other->op->type->bytes) != 0) return TERM_NONE;
+/* What the rank gives to collective number `at` of `self`, of which `id` comes; TERM_NONE: nothing that goes with it.
+ */
+static uint32_t argument_in(const lifter *l, size_t self, size_t at, uint32_t id, size_t rank) {
+    const collective *own = &l->outputs[self].collectives[at], *other = lift_partner(l, self, at, rank);
+    if (!other || strcmp(own->op->type->bytes, other->op->type->bytes) != 0 ||
+        op_collective_reduce(own->op) != op_collective_reduce(other->op))
+        return TERM_NONE;
     if (own->result == id && term_is(l->t, id, HEAD_OUT)) return other->argument;
-    uint32_t found = counterpart(l->t, own->result, other->result, id);
-    bool alike = found != TERM_NONE && term_is(l->t, found, HEAD_REDUCE) &&
-                 term_head(l->t, found)->reduce == term_head(l->t, id)->reduce;
+    uint32_t found = TERM_NONE;
+    bool alike = find_counterpart(l->t, own->result, other->result, id, &found) && found != TERM_NONE &&
+                 term_is(l->t, found, HEAD_REDUCE) && term_head(l->t, found)->reduce == term_head(l->t, id)->reduce;
     return alike ? term_args(l->t, found)[0].term : TERM_NONE;
+}
+
+static uint32_t argument_of(const lifter *l, size_t self, uint32_t id, size_t rank) {
+    return argument_in(l, self, l->record[self][id] - 1, id, rank);
+}
+
+/* --- collectives of the same -------------------------------------------------------------------------------------- */
+
+/* Whether the others give to collective number `at`, of which `id` comes as it does of the one that is recorded, what
+ * they give to that one. */
+static bool is_as_recorded(const lifter *l, size_t self, size_t at, uint32_t id) {
+    size_t recorded = l->record[self][id] - 1;
+    const ring *r = program_find_ring(l->programs[self], op_ring(l->outputs[self].collectives[at].op));
+    if (!r) return false;
+    for (int i = 0; i < r->nranks; i++) {
+        if (r->ranks[i] < 0 || r->ranks[i] >= (int64_t)l->nranks) return false;
+        size_t rank = (size_t)r->ranks[i];
+        const collective *a = lift_partner(l, self, at, rank), *b = lift_partner(l, self, recorded, rank);
+        bool same = term_is(l->t, id, HEAD_OUT)
+                        ? a && b && a->result == b->result
+                        : argument_in(l, self, at, id, rank) == argument_in(l, self, recorded, id, rank);
+        if (!same) return false;
+    }
+    return true;
+}
+
+static void drop_below(lifter *l, size_t rank, uint32_t id, size_t at) {
+    bool communicates = term_is(l->t, id, HEAD_OUT) || term_is(l->t, id, HEAD_REDUCE);
+    if (communicates && l->record[rank][id] && l->record[rank][id] != at + 1 && !is_as_recorded(l, rank, at, id)) {
+        l->known[rank][id] = lift_unknown(id, "a rank gives the same to two collectives, and others do not");
+        l->record[rank][id] = 0;
+    }
+    if (!is_structure(term_head(l->t, id)->kind)) return;
+    for (size_t i = 0; i < l->t->items[id].nargs; i++) drop_below(l, rank, term_args(l->t, id)[i].term, at);
+}
+
+void lift_drop_repeats(lifter *l, size_t rank) {
+    const outputs *o = &l->outputs[rank];
+    for (size_t k = 0; k < o->ncollectives && !l->uniform; k++) drop_below(l, rank, o->collectives[k].result, k);
 }
 
 /* --- whether members have the same -------------------------------------------------------------------------------- */

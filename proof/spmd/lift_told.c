@@ -60,9 +60,10 @@ static bool are_part(walk *w, const elements *e, const lifted *part, size_t rank
     return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0;
 }
 
-/* The rank's part among zeros: as `part` says, and along `axis` besides, which cuts dimension `d` of it once more. */
+/* The rank's part among zeros: as `part` says, and along `axis` besides, which cuts dimension `d` of it once more. Then
+ * *cut is the part without the zeros. */
 static bool are_part_among_zeros(walk *w, const elements *e, const lifted *part, size_t rank, const int64_t *whole,
-                                 size_t axis, size_t d) {
+                                 size_t axis, size_t d, lifted *cut) {
     const lifter *l = w->l;
     int list[LIFT_AXES], n = sharding_axes(l, part, d, list);
     int64_t parts[LIFT_RANKS], first = 0, all = 0, inner = elements_stride(e->ndim, e->dims, d);
@@ -80,7 +81,9 @@ static bool are_part_among_zeros(walk *w, const elements *e, const lifted *part,
         int64_t at = i / inner % e->dims[d];
         if (at < first || at >= first + parts[own]) places[i] = ELEMENT_ZERO;
     }
-    return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0;
+    *cut = *part;
+    return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0 &&
+           lift_put_parts(l, (int)d, list, n, parts, cut);
 }
 
 static bool has_zeros(const elements *e) {
@@ -89,8 +92,10 @@ static bool has_zeros(const elements *e) {
     return false;
 }
 
-/* Whether they are the rank's part of a value of these extents; *part gets the axes along which it is partial. */
-static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, uint32_t sums, lifted *part) {
+/* Whether they are the rank's part of a value of these extents; *part gets the axes along which it is partial, *of what
+ * is held so that it makes that. Ranks whose zeros are elsewhere have no addends of one sum. */
+static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, uint32_t sums, lifted *part,
+                 lifted *of) {
     const lifter *l = w->l;
     int64_t numel = 1;
     for (size_t d = 0; d < e->ndim; d++) numel = lift_product(numel, whole[d]);
@@ -98,26 +103,30 @@ static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, 
     for (size_t k = 0; k < l->grid.naxes; k++)
         if ((e->partial >> k & 1) && !is_replicated(part->placed[k])) return false;
     bool found = !has_zeros(e) && are_part(w, e, part, rank, whole);
+    *of = *part;
     for (size_t k = 0; k < l->grid.naxes && !found; k++) {
-        if (!(sums >> k & 1) || (e->partial >> k & 1)) continue;
-        for (size_t d = 0; d < e->ndim && !found; d++) found = are_part_among_zeros(w, e, part, rank, whole, k, d);
+        if (!(sums >> k & 1) || (e->partial >> k & 1) || !is_replicated(part->placed[k])) continue;
+        for (size_t d = 0; d < e->ndim && !found; d++) found = are_part_among_zeros(w, e, part, rank, whole, k, d, of);
         if (found) part->placed[k] = PARTIAL;
     }
     for (size_t k = 0; k < l->grid.naxes; k++)
-        if (e->partial >> k & 1) part->placed[k] = PARTIAL;
+        if (e->partial >> k & 1) part->placed[k] = of->placed[k] = PARTIAL;
+    of->family = e->family;
     return found;
 }
 
 /* The part of what they are elements of, or of that under the extents that vars say. */
-static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v, int64_t *whole, lifted *part) {
+static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v, int64_t *whole, lifted *part,
+                      lifted *of) {
     const lifter *l = w->l;
     uint32_t sums = lift_axes_of_sums(l, v);
     size_t ndim;
     if (e->base == TERM_NONE || e->ndim != v->ndim) return false;
-    const int64_t *of = term_dims(l->t, e->base, &ndim);
-    if (of && ndim == e->ndim && read_told(l, rank, v, e->dims, of, part, whole) && fits(w, e, rank, whole, sums, part))
+    const int64_t *dims = term_dims(l->t, e->base, &ndim);
+    if (dims && ndim == e->ndim && read_told(l, rank, v, e->dims, dims, part, whole) &&
+        fits(w, e, rank, whole, sums, part, of))
         return true;
-    return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, part);
+    return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, part, of);
 }
 
 static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_var *v, lifted *out) {
@@ -126,16 +135,14 @@ static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_va
     for (int depth = SEES_SHAPES; depth < ELEMENTS_DEPTHS && !ends && !status; depth++) {
         walk w;
         elements e;
-        lifted part;
+        lifted part, of;
         int64_t whole[WEFT_MAX_RANK];
         elements_begin(&w, l, (elements_depth)depth);
-        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &part)) {
+        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &part, &of)) {
             value all = value_of(e.base);
-            lifted of = {.state = LIFT_KNOWN, .term = e.base, .family = e.family};
             status = term_reshape(l->t, all, e.ndim, whole, &all);
             part.state = LIFT_KNOWN, part.term = all.term;
-            for (size_t k = 0; k < l->grid.naxes; k++)
-                if (e.partial >> k & 1) of.placed[k] = PARTIAL;
+            of.term = e.base;
             lift_name_family(l, &of, 1, &part);
             *out = part;
             ends = true;

@@ -98,6 +98,7 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
         note_rows(l, i);
         TRY(lift_record(l, i, &j->memory));
     }
+    for (size_t i = 0; i < nranks; i++) lift_drop_repeats(l, i);
     return NULL;
 }
 
