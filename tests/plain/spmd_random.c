@@ -11,11 +11,12 @@
 #include "program/ir.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/plain.h"
+#include "tests/support/spmd_mistake.h"
 #include "weft/pass.h"
 #include "weft/trainer.h"
 #include "weft/verify.h"
 
-enum { NSTEPS = 2, NWRONG = 4, MOST_OPS = 220, MOST_TEXT = 8192 };
+enum { NSTEPS = 2, NWRONG = 6, MOST_OPS = 220, MOST_TEXT = 8192 };
 
 static const struct {
     int ndim, extents[3];
@@ -197,91 +198,48 @@ static void tell_unproved(const weft_equivalence *e, int number, const char *ann
     }
 }
 
-static bool is_proved(const recorded *c, const weft_program *const *programs, size_t n, int number,
-                      const char *annotated) {
+static weft_grade judge(const recorded *c, const weft_program *const *programs, size_t n, int number,
+                        const char *annotated) {
     weft_equivalence *e = NULL;
     weft_equivalence_options o = {WEFT_EQUIVALENCE_OPTIONS_INIT, .fetches = (const char *const[]){c->loss},
                                   .nfetches = 1};
     must(weft_equivalent_to_serial(c->serial, programs, n, &o, &e));
-    bool proved = weft_equivalence_grade(e) < WEFT_NOT_PROVED;
-    if (!proved && is_told && number >= 0) tell_unproved(e, number, annotated);
+    weft_grade grade = weft_equivalence_grade(e);
+    if (grade == WEFT_NOT_PROVED && is_told && number >= 0) tell_unproved(e, number, annotated);
     weft_equivalence_destroy(e);
-    return proved;
+    return grade;
 }
 
 /* --- wrong programs ----------------------------------------------------------------------------------------------- */
 
-static bool shift_ints(weft_op *op, const char *attr, size_t at, int64_t by) {
-    size_t n;
-    int64_t values[64];
-    const int64_t *had = attr_ints(op, attr, &n);
-    if (!had || at >= n || n > 64 || had[at] + by < 0 || had[at] + by > INT32_MAX) return false;
-    memcpy(values, had, n * sizeof *had);
-    values[at] += by;
-    must(weft_op_set_attr_ints(op, attr, n, values));
-    return true;
-}
-
-/* Zeros before a part for some behind it, or the other way round. */
-static bool spoil_pad(weft_op *op) {
-    size_t n;
-    const int64_t *paddings = attr_ints(op, "paddings", &n);
-    for (size_t i = 0; paddings && i + 1 < n; i += 2) {
-        int64_t by = paddings[i] ? -1 : 1;
-        if (paddings[i] + paddings[i + 1])
-            return shift_ints(op, "paddings", i, by) && shift_ints(op, "paddings", i + 1, -by);
-    }
-    return false;
-}
-
-/* The other order of what is put together. */
-static bool spoil_concat(weft_op *op) {
-    const slot *s = op_find_slot(op, false, "X");
-    if (!s || s->nargs < 2) return false;
-    weft_var *first = slot_var(op, s, 0), *last = slot_var(op, s, s->nargs - 1);
-    use_rename((use *)&slot_args(op, s)[0], last);
-    use_rename((use *)&slot_args(op, s)[s->nargs - 1], first);
-    return true;
-}
-
-/* False: it is no op that places or moves parts. */
-static bool spoil(weft_op *op) {
-    int64_t by = draw(2) ? 1 : -1;
-    if (op_is(op, "slice")) return shift_ints(op, "starts", 0, by) && shift_ints(op, "ends", 0, by);
-    if (op_is(op, "pad")) return spoil_pad(op);
-    if (op_is(op, "concat")) return spoil_concat(op);
-    if (!op_communicates(op) || op->program->nrings < 2) return false;
-    must(weft_op_set_attr_int(op, "ring_id", op->program->rings[draw((unsigned)op->program->nrings)].id));
-    return true;
-}
-
-/* What a wrong program of one rank makes of the step is not proved, unless nothing comes of it. */
+/* What wrong programs of one rank, or of all, make of the step is not proved, unless nothing comes of it. */
 static void try_wrong(const recorded *c, const weft_program *const *programs, int n, int number,
                       const char *annotated) {
     const weft_program *wrong[16];
-    weft_program *spoiled;
+    weft_program *spoiled[16] = {NULL};
     weft_tensors *left = NULL;
-    unsigned rank = draw((unsigned)n), nops = 0;
+    unsigned rank = draw((unsigned)n), salt = draw(1 << 30);
+    bool of_all = !draw(4), is_spoiled = true;
+    const char *mistake = "";
     memcpy(wrong, programs, (size_t)n * sizeof *wrong);
-    must(weft_program_clone(programs[rank], &spoiled));
-    wrong[rank] = spoiled;
-    spoiled->rank = (int64_t)rank;
-    FOR_EACH_OP(op, spoiled->blocks[0]) nops++;
-    bool is_spoiled = false;
-    for (unsigned tries = 0; tries < 30 && !is_spoiled; tries++) {
-        unsigned at = draw(nops), k = 0;
-        FOR_EACH_OP(op, spoiled->blocks[0])
-        if (k++ == at && !is_spoiled) is_spoiled = spoil(op);
+    for (int i = 0; i < n; i++) {
+        if (!of_all && i != (int)rank) continue;
+        must(weft_program_clone(programs[i], &spoiled[i]));
+        wrong[i] = spoiled[i];
+        spoiled[i]->rank = i;
+        is_spoiled = spmd_mistake(spoiled[i], salt, &mistake) && is_spoiled;
     }
     nwrong += is_spoiled;
-    if (is_spoiled && is_proved(c, wrong, (size_t)n, -1, annotated)) {
+    if (is_spoiled && judge(c, wrong, (size_t)n, -1, annotated) < WEFT_SAME_IF) {
         weft_status status = train(c, wrong, (size_t)n, n, &left);
-        if (!status) compare(c, left, number, annotated);
+        char what[60];
+        snprintf(what, sizeof what, "%s on %s %u", mistake, of_all ? "all ranks and" : "rank", rank);
+        if (!status) compare(c, left, number, what);
         weft_status_free(status);
         nharmless++;
     }
     weft_tensors_destroy(left);
-    weft_program_destroy(spoiled);
+    for (int i = 0; i < n; i++) weft_program_destroy(spoiled[i]);
 }
 
 /* Ranks share what a list made for one of them: each would have made the same for itself. */
@@ -328,7 +286,7 @@ static int try_case(const recorded *c, int number, const weft_pass_list *list, c
     if (!status) {
         check(is_safe(programs, (size_t)n), "%d: %s: not safe: %s", number, c->dir, annotated);
         compare(c, left, number, annotated);
-        proved = is_proved(c, programs, (size_t)n, number, annotated);
+        proved = judge(c, programs, (size_t)n, number, annotated) < WEFT_NOT_PROVED;
         for (int i = 0; i < NWRONG && proved; i++) try_wrong(c, programs, n, number, annotated);
     }
     if (!status && number % 4 == 0) check_shared(list, placed, ranks, number);
