@@ -177,7 +177,7 @@ blocks:
 EOF
 }
 "$PYTHON" -c "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.arange(24, dtype='float32').reshape(8, 3))" "$folder/x.npz"
-feed="--feed $folder/x.npz --fetch part --fetch all --steps 1"
+feed="--feed $folder/x.npz --fetch root,sent,all,part --steps 1"
 configured told.yaml ', nccl_algorithm: "RING_LL,TREE_LL", nccl_ctas: 8, nccl_policy: 1'
 # shellcheck disable=SC2086
 "$weft" run "$folder/told.yaml" --ranks 2 $feed --save "$folder/cpu.npz" >"$folder/out" 2>"$folder/err"
@@ -213,6 +213,41 @@ sed 's/^weft: 1/weft: 1\nrank: 1/' "$folder/one.yaml" >"$folder/rank1.yaml"
 # shellcheck disable=SC2086
 says 1 'ring 0: ranks 0 and 1 say different things of how NCCL runs its collectives' 'ranks that do not agree' \
     cuda "$weft" run "$folder/rank0.yaml" "$folder/rank1.yaml" $feed --unsafe --device cuda
+
+# --- truth is a byte: sums of it are "or", products "and" --------------------------------------------------------------------
+cat >"$folder/truth.yaml" <<EOF
+weft: 1
+rings: {0: [0, 1, 2]}
+blocks:
+- vars:
+    x: {bool: [2, 4]}
+    any: {bool: [2, 4]}
+    all: {bool: [2, 4]}
+    most: {bool: [2, 4]}
+  ops:
+  - {c_allreduce_sum: {X: [x]}, out: {Out: [any]}, attrs: {ring_id: 0}}
+  - {c_allreduce_prod: {X: [x]}, out: {Out: [all]}, attrs: {ring_id: 0}}
+  - {c_allreduce_max: {X: [x]}, out: {Out: [most]}, attrs: {ring_id: 0}}
+EOF
+"$PYTHON" - "$folder/x.npz" <<'EOF'
+import numpy, sys
+n = numpy.arange(24)
+x = ((n // 8 + 1) >> (n % 4) & 1 == 1) | (n % 8 == 7)
+x = x.reshape(3, 2, 4)
+assert (x.sum(0) > 1).any() and (x.sum(0) == 0).any() and x.all(0).any(), x.sum(0)
+numpy.savez(sys.argv[1], x=x.reshape(6, 4))
+EOF
+ok $? 'some are true on several ranks, some on none, some on all'
+for device in cpu cuda; do
+    cuda "$weft" run "$folder/truth.yaml" --ranks 3 --feed "$folder/x.npz" --fetch any,all,most --steps 1 \
+        --device $device --save "$folder/$device.npz" >"$folder/out" 2>"$folder/err"
+    ok $? "truth on $device: $(cat "$folder/err")"
+done
+same_bits "$folder/cpu.npz" "$folder/cuda.npz" 'truth'
+# Kernels of two rings start in the order of launches, unless the user has it otherwise.
+NCCL_LAUNCH_ORDER_IMPLICIT=0 WEFT_CUDA_PATH=$standin ranks pdmodel --device cuda >"$folder/out" 2>"$folder/err"
+grep -q 'NCCL_LAUNCH_ORDER_IMPLICIT is 0' "$folder/err"
+ok $? "what the user says of NCCL's order stays: $(cat "$folder/err")"
 
 # --- several ranks on one GPU --------------------------------------------------------------------------------------------
 for seed in 1 2 3; do

@@ -73,6 +73,10 @@ static void pass_raw_config(void) {
     CALL(rule_collectives, "ncclCommInitRankConfig", (void **, int, unique_id, int, void *), &comm, 2,
          (unique_id){"id"}, 0, config);
 }
+static void start_in_any_order(void) {
+    unsetenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    ((void (*)(void))rule_find(rule_collectives, "standin_check_launch_order"))();
+}
 /* --- races, and memory -------------------------------------------------------------------------------------------- */
 
 static void *new_block(size_t nbytes) {
@@ -368,6 +372,7 @@ static const rule rules[] = {
     {use_two_gpus, "memory, a stream or a kernel on GPU 1 beside GPU 0"},
     {end_no_group, "ncclGroupEnd without ncclGroupStart"},
     {pass_raw_config, "a config that was not initialised"},
+    {start_in_any_order, "NCCL_LAUNCH_ORDER_IMPLICIT is not set"},
     {write_twice, "nothing orders cudaMemsetAsync on stream "},
     {read_and_write, "nothing orders cudaMem"},
     {record_too_early, "nothing orders cudaMemsetAsync on stream "},

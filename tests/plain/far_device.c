@@ -1,6 +1,6 @@
 /* far_device.c: recorded programs train on a device whose memory the host cannot touch, with the bits of the CPU: that
- * nothing outside of a device looks at a tensor's bytes. Those of several ranks train once more with an engine that puts
- * collectives on the device's streams. A plain main, because these are threads. */
+ * nothing outside of a device looks at a tensor's bytes. Those of several ranks train once more with an engine that
+ * puts collectives on the device's streams. A plain main, because these are threads. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -228,5 +228,6 @@ int main(void) {
     far_counts counts = far_device_counts();
     check(counts.ninstrs > 100 && counts.ncopied_in > 10 && counts.ncopied_out > 10 && counts.nenqueued > 10,
           "%ld, %ld, %ld, %ld", counts.ninstrs, counts.ncopied_in, counts.ncopied_out, counts.nenqueued);
+    check(counts.nfreed_early == 0, "%ld blocks of memory go before the rings that had them", counts.nfreed_early);
     return report_checks();
 }

@@ -40,6 +40,14 @@ static void check_config(const ncclConfig_t *c) {
     if (c && (c->magic != 0xcafebeef || c->size != sizeof *c)) standin_broken("a config that was not initialised");
 }
 
+/* Without it kernels of two communicators may start in different orders on two GPUs, and wait for one another. */
+SHOWN void standin_check_launch_order(void);
+void standin_check_launch_order(void) {
+    const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+    if (!order || strcmp(order, "1") != 0)
+        standin_broken("NCCL_LAUNCH_ORDER_IMPLICIT is %s", order ? order : "not set");
+}
+
 static standin_team *find_team(const char *id, int nranks) {
     standin_team *t = teams;
     while (t && memcmp(t->id, id, sizeof t->id) != 0) t = t->next;
@@ -95,6 +103,7 @@ SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqu
     check_config(config);
     if (standin_fails("init")) return ncclSystemError;
     if (!config || config->blocking != 0) standin_broken("a blocking communicator");
+    standin_check_launch_order();
     standin_lock();
     standin_comm *c = add_comm(find_team(id.internal, nranks), rank);
     take_gpu(c->team, rank);

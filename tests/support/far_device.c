@@ -19,12 +19,13 @@
 
 #include "executor/devices/cpu/cpu.h"
 #include "executor/watchdog.h"
+#include "tests/support/far_engine.h"
 #include "tests/support/far_run.h"
 
-static _Atomic long ninstrs, ncopied_in, ncopied_out, nguards, nenqueued;
+static _Atomic long ninstrs, ncopied_in, ncopied_out, nguards, nenqueued, nfreed_early;
 
 far_counts far_device_counts(void) {
-    return (far_counts){ninstrs, ncopied_in, ncopied_out, nguards, nenqueued};
+    return (far_counts){ninstrs, ncopied_in, ncopied_out, nguards, nenqueued, nfreed_early};
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
@@ -64,6 +65,12 @@ static void free_memory(device *d, device_memory *m) {
     if (m->bytes && m->space == DEVICE_HOST) base_free(d->allocator, m->block, m->block_nbytes);
     if (m->bytes && m->space == DEVICE_OWN) far_block_destroy(m->block);
     *m = (device_memory){0};
+}
+
+/* An executor's memory: rings end before it goes, since a library may have told others of it. */
+static void free_of_executor(device *d, device_memory *m) {
+    if (m->bytes && m->space == DEVICE_OWN && far_engine_has_rings()) nfreed_early++;
+    free_memory(d, m);
 }
 
 static weft_status copy_in(device *d, int rank, void *to, const void *from, size_t nbytes) {
@@ -359,7 +366,7 @@ const device_engine device_far = {
     .open = open_device,
     .close = close_device,
     .alloc = alloc,
-    .free = free_memory,
+    .free = free_of_executor,
     .copy_in = copy_in,
     .copy_out = copy_out,
     .begin = begin,

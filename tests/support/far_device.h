@@ -11,6 +11,7 @@ extern const device_engine device_far;
 /* What the far device has done since the program began, of all its runs. */
 typedef struct far_counts {
     long ninstrs, ncopied_in, ncopied_out, nguards, nenqueued;
+    long nfreed_early; /* blocks of an executor that went while it had rings */
 } far_counts;
 far_counts far_device_counts(void);
 

@@ -56,8 +56,7 @@ static bool locate(const far_stream *s, const void **address, int64_t count) {
     return back || far_stream_takes_host(s);
 }
 
-static bool locate_parts(const far_stream *s, const void **parts, const int64_t *counts, int64_t n,
-                         int64_t count) {
+static bool locate_parts(const far_stream *s, const void **parts, const int64_t *counts, int64_t n, int64_t count) {
     for (int64_t k = 0; parts && k < n; k++)
         if (!locate(s, &parts[k], counts ? counts[k] : count)) return false;
     return true;
@@ -217,6 +216,13 @@ static const comm_world_engine world_engine = {.name = "far",
                                                .abort = abort_world,
                                                .why = why,
                                                .alarm = alarm_all};
+
+bool far_engine_has_rings(void) {
+    pthread_mutex_lock(&rings_lock);
+    bool has = rings != NULL;
+    pthread_mutex_unlock(&rings_lock);
+    return has;
+}
 
 comm_host far_engine_host(comm_host host) {
     host.engine = &world_engine;

@@ -12,6 +12,9 @@ comm_host far_engine_host(comm_host local);
  * that the host reaches far memory by are taken for the device's; others may be the host's. */
 WEFT_MUST_USE weft_status far_engine_perform(comm_ring *ring, const comm_request *request);
 
+/* Whether there are rings that may still know memory of the device. */
+bool far_engine_has_rings(void);
+
 /* While it holds, collectives do not end, and rings do not let go of their buffers. */
 void far_engine_hold(bool holds);
 
