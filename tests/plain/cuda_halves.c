@@ -42,6 +42,11 @@ static const char vars_of[] =
     "    p3: {TYPE: [70], persistable: true}\n    q1: {float32: [70], persistable: true}\n"
     "    p4: {TYPE: [70], persistable: true}\n    q4: {float32: [70], persistable: true}\n"
     "    q2: {float32: [70], persistable: true}\n    q3: {float32: [70], persistable: true}\n"
+    "    filter: {TYPE: [4, 3, 3, 2], persistable: false}\n    conv: {TYPE: [2, 4, 5, 7], persistable: false}\n"
+    "    conv_dx: {TYPE: [2, 3, 5, 8], persistable: false}\n"
+    "    conv_df: {TYPE: [4, 3, 3, 2], persistable: false}\n"
+    "    back: {TYPE: [3, 2, 3, 2], persistable: false}\n    wide: {TYPE: [2, 2, 7, 9], persistable: false}\n"
+    "    wide_dx: {TYPE: [2, 3, 5, 8], persistable: false}\n    wide_df: {TYPE: [3, 2, 3, 2], persistable: false}\n"
     "    rate: {float32: [1], persistable: true}\n    velocity: {float32: [70], persistable: true}\n"
     "    first: {float32: [70], persistable: true}\n    second: {float32: [70], persistable: true}\n"
     "    pow1: {float32: [1], persistable: true}\n    pow2: {float32: [1], persistable: true}\n";
@@ -107,7 +112,27 @@ static const char *const fetches[] = {
     "pool_dx", "batch", "rows_dw",  "means_dx", "batch_dx",    "m2",         "v2",           "sm",
     "sv",      "ds",    "db",       "p1",       "p2",          "p3",         "q1",           "q2",
     "q3",      "p4",    "q4",       "velocity", "first",       "second"};
-enum { NFETCHES = sizeof fetches / sizeof *fetches, OF_TYPE = -1 };
+static const char *const conv_fetches[] = {"conv", "conv_dx", "conv_df", "wide", "wide_dx", "wide_df"};
+enum { OF_TYPE = -1 };
+
+static const char convolutions_of[] =
+    "  ops:\n"
+    "  - {conv2d: {Filter: [filter], Input: [i]}, out: {Output: [conv]}, attrs: {strides: [1, 1], paddings: [1, 0], "
+    "dilations: [1, 1], groups: 1}}\n"
+    "  - {conv2d_grad: {Filter: [filter], Input: [i], Output@GRAD: [conv]}, out: {Filter@GRAD: [conv_df], Input@GRAD: "
+    "[conv_dx]}, attrs: {strides: [1, 1], paddings: [1, 0], dilations: [1, 1], groups: 1}}\n"
+    "  - {conv2d_transpose: {Filter: [back], Input: [i]}, out: {Output: [wide]}, attrs: {strides: [1, 1], paddings: "
+    "[0, 0], dilations: [1, 1], groups: 1}}\n"
+    "  - {conv2d_transpose_grad: {Filter: [back], Input: [i], Output@GRAD: [wide]}, out: {Filter@GRAD: [wide_df], "
+    "Input@GRAD: [wide_dx]}, attrs: {strides: [1, 1], paddings: [0, 0], dilations: [1, 1], groups: 1}}\n";
+
+/* Ops, and what is fetched of them. */
+typedef struct op_list {
+    const char *ops;
+    const char *const *fetches;
+    size_t nfetches;
+    bool is_strict, joins_updates;
+} op_list;
 
 /* Positive where `lowest` says so. */
 static const struct feed {
@@ -115,15 +140,30 @@ static const struct feed {
     int dtype, ndim;
     int64_t dims[4];
     float lowest;
-} fed[] = {
-    {"a", OF_TYPE, 2, {6, 70}, -2},      {"b", OF_TYPE, 2, {6, 70}, -2},     {"r", OF_TYPE, 1, {70}, -2},
-    {"i", OF_TYPE, 4, {2, 3, 5, 8}, -2}, {"s", WEFT_FP32, 1, {3}, -2},       {"t", WEFT_FP32, 1, {3}, -2},
-    {"u", WEFT_FP32, 1, {3}, -2},        {"v", WEFT_FP32, 1, {3}, 1},        {"p1", OF_TYPE, 1, {70}, -2},
-    {"p2", OF_TYPE, 1, {70}, -2},        {"p3", OF_TYPE, 1, {70}, -2},       {"q1", WEFT_FP32, 1, {70}, -2},
-    {"q2", WEFT_FP32, 1, {70}, -2},      {"p4", OF_TYPE, 1, {70}, -2},       {"q4", WEFT_FP32, 1, {70}, -2},
-    {"q3", WEFT_FP32, 1, {70}, -2},      {"rate", WEFT_FP32, 1, {1}, 0.01f}, {"velocity", WEFT_FP32, 1, {70}, -2},
-    {"first", WEFT_FP32, 1, {70}, -2},   {"second", WEFT_FP32, 1, {70}, 0},  {"pow1", WEFT_FP32, 1, {1}, 0},
-    {"pow2", WEFT_FP32, 1, {1}, 0}};
+} fed[] = {{"filter", OF_TYPE, 4, {4, 3, 3, 2}, -2},
+           {"back", OF_TYPE, 4, {3, 2, 3, 2}, -2},
+           {"a", OF_TYPE, 2, {6, 70}, -2},
+           {"b", OF_TYPE, 2, {6, 70}, -2},
+           {"r", OF_TYPE, 1, {70}, -2},
+           {"i", OF_TYPE, 4, {2, 3, 5, 8}, -2},
+           {"s", WEFT_FP32, 1, {3}, -2},
+           {"t", WEFT_FP32, 1, {3}, -2},
+           {"u", WEFT_FP32, 1, {3}, -2},
+           {"v", WEFT_FP32, 1, {3}, 1},
+           {"p1", OF_TYPE, 1, {70}, -2},
+           {"p2", OF_TYPE, 1, {70}, -2},
+           {"p3", OF_TYPE, 1, {70}, -2},
+           {"q1", WEFT_FP32, 1, {70}, -2},
+           {"q2", WEFT_FP32, 1, {70}, -2},
+           {"p4", OF_TYPE, 1, {70}, -2},
+           {"q4", WEFT_FP32, 1, {70}, -2},
+           {"q3", WEFT_FP32, 1, {70}, -2},
+           {"rate", WEFT_FP32, 1, {1}, 0.01f},
+           {"velocity", WEFT_FP32, 1, {70}, -2},
+           {"first", WEFT_FP32, 1, {70}, -2},
+           {"second", WEFT_FP32, 1, {70}, 0},
+           {"pow1", WEFT_FP32, 1, {1}, 0},
+           {"pow2", WEFT_FP32, 1, {1}, 0}};
 
 static void add(weft_tensors *feeds, const struct feed *f, weft_dtype type, unsigned seed) {
     weft_dtype dtype = f->dtype == OF_TYPE ? type : (weft_dtype)f->dtype;
@@ -158,20 +198,22 @@ static void write_part(FILE *f, const char *part, const char *type) {
     }
 }
 
-static void write_text(const char *path, const char *type) {
+static void write_text(const char *path, const op_list *of, const char *type) {
     FILE *f = fopen(path, "w");
     check(f != NULL, "%s: not written", path);
     if (!f) return;
     write_part(f, vars_of, type);
-    write_part(f, ops_of, type);
+    write_part(f, of->ops, type);
     fclose(f);
 }
 
-static void run(weft_context *context, const weft_program *program, const weft_tensors *feeds, const char *on,
-                weft_trainer **out_trainer, weft_tensors **out_result) {
-    weft_executor_options how = {WEFT_EXECUTOR_OPTIONS_INIT, .device = on, .strict_device = on != NULL, .unsafe = true};
-    weft_trainer_options options = {WEFT_TRAINER_OPTIONS_INIT, .programs = &program, .nprograms = 1, .feeds = &feeds,
-                                    .fetches = fetches,        .nfetches = NFETCHES, .nsteps = 1,    .executor = &how};
+static void run(weft_context *context, const op_list *of, const weft_program *program, const weft_tensors *feeds,
+                const char *on, weft_trainer **out_trainer, weft_tensors **out_result) {
+    weft_executor_options how = {WEFT_EXECUTOR_OPTIONS_INIT, .device = on, .strict_device = on && of->is_strict,
+                                 .unsafe = true};
+    weft_trainer_options options = {
+        WEFT_TRAINER_OPTIONS_INIT, .programs = &program,     .nprograms = 1, .feeds = &feeds,
+        .fetches = of->fetches,    .nfetches = of->nfetches, .nsteps = 1,    .executor = &how};
     must(weft_trainer_create(context, &options, out_trainer));
     must(weft_trainer_step(*out_trainer, 0));
     must(weft_trainer_result(*out_trainer, out_result));
@@ -194,7 +236,7 @@ static void compare(const char *type, const weft_tensor *want, const weft_tensor
     }
 }
 
-static void test_type(const char *type, weft_dtype dtype) {
+static void test_type(const op_list *of, const char *type, weft_dtype dtype) {
     char path[] = "/tmp/weft-halves-XXXXXX.yaml";
     weft_context *context;
     weft_program *program;
@@ -203,25 +245,26 @@ static void test_type(const char *type, weft_dtype dtype) {
     int file = mkstemps(path, 5);
     check(file >= 0, "no file");
     close(file);
-    write_text(path, type);
+    write_text(path, of, type);
     must(weft_context_create(NULL, &context));
     must(weft_program_load(context, path, NULL, &program));
     unlink(path);
     must(weft_tensors_create(context, &feeds));
     for (unsigned i = 0; i < sizeof fed / sizeof *fed; i++) add(feeds, &fed[i], dtype, i + 1);
     add_labels(feeds);
-    run(context, program, feeds, NULL, &near, &near_result);
+    run(context, of, program, feeds, NULL, &near, &near_result);
     bool counts = !cuda_standin_is_left_out();
     int before = counts ? cuda_standin_launches("cast_elements_of") : 0;
     int joined = counts ? cuda_standin_launches("update_sgd_many") : 0;
-    run(context, program, feeds, "cuda", &far, &far_result);
+    run(context, of, program, feeds, "cuda", &far, &far_result);
     if (counts) check(cuda_standin_launches("cast_elements_of") == before, "%s: elements are cast", type);
-    if (counts) check(cuda_standin_launches("update_sgd_many") == joined + 1, "%s: updates are launched apart", type);
+    if (counts && of->joins_updates)
+        check(cuda_standin_launches("update_sgd_many") == joined + 1, "%s: updates are launched apart", type);
     for (size_t i = 0; i < weft_tensors_count(near_result); i++) {
         const weft_tensor *want = weft_tensors_at(near_result, i);
         compare(type, want, weft_tensors_find(far_result, want->name));
     }
-    check(weft_tensors_count(near_result) >= NFETCHES, "%s: %zu results", type, weft_tensors_count(near_result));
+    check(weft_tensors_count(near_result) >= of->nfetches, "%s: %zu results", type, weft_tensors_count(near_result));
     weft_tensors_destroy(near_result);
     weft_tensors_destroy(far_result);
     weft_trainer_destroy(near);
@@ -236,7 +279,15 @@ int main(void) {
         printf("0 passed, 0 failed, 1 skipped\n");
         return 0;
     }
-    test_type("float16", WEFT_FP16);
-    test_type("bfloat16", WEFT_BF16);
+    const op_list most = {ops_of, fetches, sizeof fetches / sizeof *fetches, true, true};
+    op_list convolutions = {convolutions_of, conv_fetches, sizeof conv_fetches / sizeof *conv_fetches, true, false};
+    test_type(&most, "float16", WEFT_FP16);
+    test_type(&most, "bfloat16", WEFT_BF16);
+    if (cuda_standin_is_left_out())
+        convolutions.is_strict = false; /* its cuDNN may have no algorithm for them, or not be there */
+    else if (!cuda_standin_library("libcudnn.so.9"))
+        return report_checks();
+    test_type(&convolutions, "float16", WEFT_FP16);
+    test_type(&convolutions, "bfloat16", WEFT_BF16);
     return report_checks();
 }

@@ -2,12 +2,14 @@
  * CUDA runtime. What it must find in its arguments it checks: extents that fit, a workspace, an algorithm that it
  * proposed for that convolution.
  *
- * It proposes three: one whose sum has no order, one that rounds factors, and one that will do. */
+ * It proposes three: one whose sum has no order, one that rounds factors of fp32, and one that will do. Halves are
+ * added up in fp32 and rounded once. */
 #include <cudnn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "executor/devices/cuda/kernels/kernel.h"
 #include "tests/standin/queue.h"
 
 enum { WORKSPACE = 2048 };
@@ -20,10 +22,10 @@ struct cudnnContext {
 };
 static cudnnHandle_t handles; /* with the lock */
 struct cudnnTensorStruct {
-    int extent[4];
+    int extent[4], type; /* element_type */
 };
 struct cudnnFilterStruct {
-    int extent[4];
+    int extent[4], type;
 };
 struct cudnnConvolutionStruct {
     int before[2], stride[2], dilation[2], groups;
@@ -34,8 +36,9 @@ typedef struct convolution {
     struct cudnnTensorStruct x, y;
     struct cudnnFilterStruct filter;
     struct cudnnConvolutionStruct how;
-    const float *first, *second; /* the arguments */
-    float *out;
+    const void *given_first, *given_second; /* the arguments */
+    void *given_out;
+    float *first, *second, *out; /* the same in fp32, while it runs */
     void *workspace;
 } convolution;
 
@@ -102,19 +105,21 @@ SHOWN cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor
     return destroy(of);
 }
 
-static cudnnStatus_t set_extents(int *extent, cudnnDataType_t type, cudnnTensorFormat_t format, int n, int c, int h,
-                                 int w) {
+static cudnnStatus_t set_extents(int *extent, int *out_type, cudnnDataType_t type, cudnnTensorFormat_t format, int n,
+                                 int c, int h, int w) {
+    *out_type = type == CUDNN_DATA_HALF ? ELEMENT_FP16 : type == CUDNN_DATA_BFLOAT16 ? ELEMENT_BF16 : ELEMENT_FP32;
     if (n < 1 || c < 1 || h < 1 || w < 1) return CUDNN_STATUS_BAD_PARAM;
+    if (type != CUDNN_DATA_FLOAT && *out_type == ELEMENT_FP32) return CUDNN_STATUS_NOT_SUPPORTED;
     memcpy(extent, (int[]){n, c, h, w}, 4 * sizeof *extent);
-    return type == CUDNN_DATA_FLOAT && format == CUDNN_TENSOR_NCHW ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
+    return format == CUDNN_TENSOR_NCHW ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 SHOWN cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t of, cudnnTensorFormat_t format,
                                                cudnnDataType_t type, int n, int c, int h, int w) {
-    return set_extents(of->extent, type, format, n, c, h, w);
+    return set_extents(of->extent, &of->type, type, format, n, c, h, w);
 }
 SHOWN cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t of, cudnnDataType_t type,
                                                cudnnTensorFormat_t format, int k, int c, int h, int w) {
-    return set_extents(of->extent, type, format, k, c, h, w);
+    return set_extents(of->extent, &of->type, type, format, k, c, h, w);
 }
 
 SHOWN cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t of, int before_h, int before_w,
@@ -145,7 +150,8 @@ static convolution convolution_of(cudnnTensorDescriptor_t x, cudnnFilterDescript
 
 static bool fits(const convolution *c) {
     const int *x = c->x.extent, *y = c->y.extent, *filter = c->filter.extent;
-    bool fit = x[0] == y[0] && x[1] == filter[1] * c->how.groups && y[1] == filter[0] && !(y[1] % c->how.groups);
+    bool fit = c->x.type == c->y.type && c->x.type == c->filter.type && x[0] == y[0] &&
+               x[1] == filter[1] * c->how.groups && y[1] == filter[0] && !(y[1] % c->how.groups);
     for (int d = 0; d < 2; d++) {
         int reach = (filter[2 + d] - 1) * c->how.dilation[d] + 1;
         fit = fit && (x[2 + d] + 2 * c->how.before[d] - reach) / c->how.stride[d] + 1 == y[2 + d];
@@ -158,7 +164,10 @@ static bool fits(const convolution *c) {
         if (!fits(c) || most < 3) return CUDNN_STATUS_BAD_PARAM;                                                       \
         if (standin_fails("propose")) return CUDNN_STATUS_INTERNAL_ERROR;                                              \
         out[0] = (type){.algo = no_order, .determinism = CUDNN_NON_DETERMINISTIC, .mathType = CUDNN_FMA_MATH};         \
-        out[1] = (type){.algo = rounds, .determinism = CUDNN_DETERMINISTIC, .mathType = CUDNN_TENSOR_OP_MATH};         \
+        out[1] = (type){.algo = rounds,                                                                                \
+                        .memory = WORKSPACE,                                                                           \
+                        .determinism = CUDNN_DETERMINISTIC,                                                            \
+                        .mathType = CUDNN_TENSOR_OP_MATH};                                                             \
         out[2] =                                                                                                       \
             (type){.algo = good, .memory = WORKSPACE, .determinism = CUDNN_DETERMINISTIC, .mathType = CUDNN_FMA_MATH}; \
         *n = 3;                                                                                                        \
@@ -245,16 +254,31 @@ static void row_of_filter(const convolution *c, const tap *t) {
     c->out[t->filter] += sum;
 }
 
+static float *take_reals(const void *from, int type, const int *extent) {
+    int64_t n = numel(extent);
+    float *reals = calloc((size_t)n, sizeof *reals);
+    if (!reals) abort();
+    for (int64_t i = 0; i < n && from; i++) reals[i] = real_at(from, type, i);
+    return reals;
+}
+
 static void compute(const standin_item *item, const int *first, const int *second, const int *out,
                     void (*row)(const convolution *c, const tap *t)) {
-    const convolution *c = (const convolution *)(const void *)item->bytes;
-    standin_touch(item, c->workspace, WORKSPACE, true);
-    standin_touch(item, c->first, (size_t)numel(first) * sizeof(float), false);
-    standin_touch(item, c->second, (size_t)numel(second) * sizeof(float), false);
-    standin_touch(item, c->out, (size_t)numel(out) * sizeof(float), true);
-    memset(c->workspace, 0x5a, WORKSPACE); /* it is the convolution's to write */
-    memset(c->out, 0, (size_t)numel(out) * sizeof(float));
-    each_row(c, row);
+    convolution c = *(const convolution *)(const void *)item->bytes;
+    size_t size = c.x.type == ELEMENT_FP32 ? 4 : 2;
+    standin_touch(item, c.workspace, WORKSPACE, true);
+    standin_touch(item, c.given_first, (size_t)numel(first) * size, false);
+    standin_touch(item, c.given_second, (size_t)numel(second) * size, false);
+    standin_touch(item, c.given_out, (size_t)numel(out) * size, true);
+    memset(c.workspace, 0x5a, WORKSPACE); /* it is the convolution's to write */
+    c.first = take_reals(c.given_first, c.x.type, first);
+    c.second = take_reals(c.given_second, c.x.type, second);
+    c.out = take_reals(NULL, c.x.type, out);
+    each_row(&c, row);
+    for (int64_t i = 0; i < numel(out); i++) store_real(c.given_out, c.x.type, i, c.out[i]);
+    free(c.first);
+    free(c.second);
+    free(c.out);
 }
 static void compute_y(standin_item *item) {
     const convolution *c = (const convolution *)(const void *)item->bytes;
@@ -272,12 +296,14 @@ static void compute_filter(standin_item *item) {
 static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolution *c, int algorithm, size_t nbytes,
                           const void *alpha, const void *beta, void (*run)(standin_item *item)) {
     if (algorithm == no_order) standin_broken("a convolution whose sum has no order");
-    if (algorithm == rounds || c->how.math != CUDNN_FMA_MATH) standin_broken("a convolution that rounds its factors");
+    bool is_half = c->x.type != ELEMENT_FP32;
+    if (!is_half && (algorithm == rounds || c->how.math != CUDNN_FMA_MATH))
+        standin_broken("a convolution that rounds its factors");
     if (!handle->stream || !pthread_equal(handle->owner, pthread_self()))
         standin_broken("a handle of cuDNN whose stream another thread set");
     if ((uintptr_t)c->workspace % 256) standin_broken("a convolution's workspace is not aligned to 256 bytes");
-    if (!fits(c) || algorithm != good || nbytes < WORKSPACE || !c->workspace || *(const float *)alpha != 1 ||
-        *(const float *)beta != 0)
+    if (!fits(c) || (algorithm != good && !(is_half && algorithm == rounds)) || nbytes < WORKSPACE || !c->workspace ||
+        *(const float *)alpha != 1 || *(const float *)beta != 0)
         return CUDNN_STATUS_BAD_PARAM;
     if (standin_fails("convolution")) return CUDNN_STATUS_EXECUTION_FAILED;
     standin_item *item = standin_item_create(what, sizeof *c);
@@ -291,9 +317,9 @@ static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolut
 /* Each names its arguments and their descriptors in an order of its own. */
 #define CONVOLVE(computes)                                                                                             \
     convolution c = convolution_of(x, filter, how, y);                                                                 \
-    c.first = first;                                                                                                   \
-    c.second = second;                                                                                                 \
-    c.out = to;                                                                                                        \
+    c.given_first = first;                                                                                             \
+    c.given_second = second;                                                                                           \
+    c.given_out = to;                                                                                                  \
     c.workspace = workspace;                                                                                           \
     return push(handle, __func__, &c, (int)algorithm, nbytes, alpha, beta, computes)
 

@@ -7,7 +7,8 @@
 enum { IN_INPUT, IN_FILTER, IN_BIAS, IN_RESIDUAL, OUT_INPUT_GRAD = 0, OUT_FILTER_GRAD };
 
 static weft_status require_images(const tensor *t) {
-    if (!t || t->dtype != WEFT_FP32 || t->ndim != 4) return cuda_refuse("no images of fp32");
+    bool is_real = t && (t->dtype == WEFT_FP32 || t->dtype == WEFT_FP16 || t->dtype == WEFT_BF16);
+    if (!is_real || t->ndim != 4) return cuda_refuse("no images of reals");
     return t->numel ? NULL : cuda_refuse("no elements");
 }
 
@@ -37,6 +38,8 @@ static weft_status read_shape(const kernel_prepare *p, const tensor *x, const te
     TRY(take_extents(x, s->x));
     TRY(take_extents(y, s->y));
     TRY(take_extents(filter, s->filter));
+    if (x->dtype != y->dtype || x->dtype != filter->dtype) return cuda_refuse("images of different types");
+    s->dtype = x->dtype;
     if (strcmp(format, "NHWC") == 0) return cuda_refuse("channels last");
     window w = {.size = {filter->dims[2], filter->dims[3]}};
     TRY(images_prepare(p, x, format, &of_x));

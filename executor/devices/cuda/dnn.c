@@ -2,7 +2,8 @@
  * A GPU has one more to ask for algorithms, for which ranks take turns.
  *
  * Algorithms are those that cuDNN proposes for a shape, without trying them out: the first that adds up in a fixed
- * order and needs not too much memory. Factors are not rounded (TF32). */
+ * order and needs not too much memory. Factors of fp32 are not rounded (TF32); halves are what tensor cores take as
+ * they are. */
 #include "executor/devices/cuda/dnn.h"
 
 #include <pthread.h>
@@ -63,28 +64,32 @@ static weft_status find_handle(cudnnHandle_t *out) {
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
-static weft_status describe(cudnnTensorDescriptor_t *out, const int *extents) {
+static cudnnDataType_t type_of(weft_dtype dtype) {
+    return dtype == WEFT_FP16 ? CUDNN_DATA_HALF : dtype == WEFT_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+static weft_status describe(cudnnTensorDescriptor_t *out, const int *extents, weft_dtype dtype) {
     DNN_TRY(CreateTensorDescriptor, out);
-    DNN_TRY(SetTensor4dDescriptor, *out, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, extents[0], extents[1], extents[2],
+    DNN_TRY(SetTensor4dDescriptor, *out, CUDNN_TENSOR_NCHW, type_of(dtype), extents[0], extents[1], extents[2],
             extents[3]);
     return NULL;
 }
 
 weft_status dnn_prepare(dnn_conv *c, const dnn_shape *s) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    *c = (dnn_conv){.x = NULL};
+    *c = (dnn_conv){.is_half = s->dtype != WEFT_FP32};
     pthread_once(&once, open_library);
     if (!is_open) return cuda_refuse("%.190s", why_not);
-    TRY(describe(&c->x, s->x));
-    TRY(describe(&c->y, s->y));
+    TRY(describe(&c->x, s->x, s->dtype));
+    TRY(describe(&c->y, s->y, s->dtype));
     DNN_TRY(CreateFilterDescriptor, &c->filter);
-    DNN_TRY(SetFilter4dDescriptor, c->filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, s->filter[0], s->filter[1],
+    DNN_TRY(SetFilter4dDescriptor, c->filter, type_of(s->dtype), CUDNN_TENSOR_NCHW, s->filter[0], s->filter[1],
             s->filter[2], s->filter[3]);
     DNN_TRY(CreateConvolutionDescriptor, &c->how);
     DNN_TRY(SetConvolution2dDescriptor, c->how, s->before[0], s->before[1], s->stride[0], s->stride[1], s->dilation[0],
             s->dilation[1], CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
     DNN_TRY(SetConvolutionGroupCount, c->how, s->groups);
-    DNN_TRY(SetConvolutionMathType, c->how, CUDNN_FMA_MATH);
+    DNN_TRY(SetConvolutionMathType, c->how, c->is_half ? CUDNN_TENSOR_OP_MATH : CUDNN_FMA_MATH);
     return NULL;
 }
 
@@ -124,8 +129,8 @@ static weft_status propose(cudnnHandle_t handle, const dnn_conv *c, dnn_result r
 }
 #undef TAKE
 
-static bool will_do(const proposal *p) {
-    bool rounds = p->math == CUDNN_TENSOR_OP_MATH || p->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+static bool will_do(const proposal *p, bool is_half) {
+    bool rounds = !is_half && (p->math == CUDNN_TENSOR_OP_MATH || p->math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION);
     return !p->status && p->order == CUDNN_DETERMINISTIC && !rounds && p->nbytes <= most_workspace_nbytes;
 }
 
@@ -134,7 +139,7 @@ static weft_status choose(cudnnHandle_t handle, dnn_conv *c, dnn_result result) 
     int n;
     TRY(propose(handle, c, result, proposals, &n));
     for (const proposal *p = proposals; p < proposals + n; p++) {
-        if (!will_do(p)) continue;
+        if (!will_do(p, c->is_half)) continue;
         c->algorithms[result] = p->algorithm;
         c->workspace_nbytes[result] = p->nbytes;
         return NULL;

@@ -1,7 +1,7 @@
 /* dnn.h: convolutions by cuDNN, which is opened when the first of them is prepared.
  *
  * By its functions for convolutions, not by its graphs of operations: these few are the same in 8.9 and in all of 9,
- * and take any layout of fp32. They say of each algorithm whether it adds up in a fixed order. */
+ * and take any layout of fp32, and halves. They say of each algorithm whether it adds up in a fixed order. */
 #ifndef EXECUTOR_DEVICES_CUDA_DNN_H
 #define EXECUTOR_DEVICES_CUDA_DNN_H
 
@@ -13,13 +13,15 @@
 typedef struct dnn_shape {
     int x[4], y[4], filter[4];
     int before[2], stride[2], dilation[2], groups;
+    weft_dtype dtype; /* of all three: fp32, or halves, whose products are added up in fp32 */
 } dnn_shape;
 
 /* What of x, the filter and y is computed of the others. */
 typedef enum dnn_result { DNN_Y, DNN_X, DNN_FILTER, DNN_RESULTS } dnn_result;
 
-/* A convolution of dense fp32, channels first. */
+/* A dense convolution, channels first. */
 typedef struct dnn_conv {
+    bool is_half;
     cudnnTensorDescriptor_t x, y;
     cudnnFilterDescriptor_t filter;
     cudnnConvolutionDescriptor_t how;
