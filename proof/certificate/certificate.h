@@ -79,8 +79,9 @@ typedef enum cert_rule {
 
 cert_rule cert_rule_of(const weft_op *op);
 cert_rule cert_rule_of_type(const char *type); /* whatever its arguments and attrs */
-bool cert_is_gather_type(const char *type);    /* makes X of all ranks, one after another */
-double cert_scale_of(const weft_op *op);       /* CERT_SCALE: the number */
+bool cert_is_join_type(const char *type);
+bool cert_is_gather_type(const char *type); /* makes X of all ranks, one after another */
+double cert_scale_of(const weft_op *op);    /* CERT_SCALE: the number */
 /* CERT_JOIN: its ring, and how it joins. */
 int64_t cert_ring_of(const weft_op *op);
 weft_reduce cert_reduce_of(const weft_op *op);
@@ -253,12 +254,15 @@ WEFT_MUST_USE weft_status cert_check_blocks(cert_checker *c);
 /* now / before; 0: they differ by more than a factor. */
 double cert_ratio(cert_value before, cert_value now);
 
-/* --- walking (walk.c), claims (claims.c) -------------------------------------------------------------------------- */
+/* --- walking (walk.c), claims (claims_before.c, claims.c) --------------------------------------------------------- */
 
 WEFT_MUST_USE weft_status cert_walk_before(cert_checker *c);
 WEFT_MUST_USE weft_status cert_walk_after(cert_checker *c);
 /* The lists of ops add up (numbers.c). */
 WEFT_MUST_USE weft_status cert_number_ops(cert_checker *c);
+bool cert_is_number(const cert_checker *c, int64_t number);
+const char *cert_type_of(const cert_checker *c,
+                         int64_t number); /* before, or as a pass inserted it; "": no op has it */
 /* What must be known of claims before the programs are followed. */
 WEFT_MUST_USE weft_status cert_prepare_claims(cert_checker *c);
 WEFT_MUST_USE weft_status cert_check_claims(cert_checker *c);

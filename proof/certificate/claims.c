@@ -2,185 +2,16 @@
  *
  * Ops have numbers that last over passes, so a claim of an early pass may be about an op that a later one removed: then
  * only that removal is asked for. */
-#include <math.h>
-
 #include "proof/certificate/certificate.h"
-
-/* --- numbers ------------------------------------------------------------------------------------------------------ */
-
-static bool is_number(const cert_checker *c, int64_t number) {
-    return number >= 0 && (uint64_t)number < c->nnumbers;
-}
 
 /* The op after of that number, NULL if it is no more. */
 static weft_op *op_after(const cert_checker *c, int64_t number) {
-    uint32_t at = is_number(c, number) ? c->new_position[number] : CERT_NONE;
+    uint32_t at = cert_is_number(c, number) ? c->new_position[number] : CERT_NONE;
     return at == CERT_NONE ? NULL : c->new_ops[at];
-}
-
-static const char *type_of(const cert_checker *c, int64_t number) {
-    if (!is_number(c, number)) return "";
-    return (size_t)number < c->nold ? c->old_ops[number]->type->bytes : c->inserted_type[number];
-}
-
-static bool is_join_type(const char *type) {
-    return cert_rule_of_type(type) == CERT_JOIN;
 }
 
 static bool is_scale_type(const char *type) {
     return cert_rule_of_type(type) == CERT_SCALE;
-}
-
-/* --- before the programs are followed ----------------------------------------------------------------------------- */
-
-static weft_status bad_claim(cert_checker *c, const cert_claim *claim, const char *why) {
-    return cert_refuse(c, "pass %s: %s", c->doc.passes[claim->pass].name, why);
-}
-
-static const weft_var *var_before(const cert_checker *c, const char *name_bytes) {
-    return block_find_text(c->before.p->blocks[0], name_bytes, strlen(name_bytes));
-}
-
-static weft_status prepare_ranks(cert_checker *c, const cert_claim *claim) {
-    if (c->ranks) return bad_claim(c, claim, "a program is made one of several ranks' twice");
-    const ring *r = program_find_ring(c->after.p, claim->ring);
-    bool is_ring = r && claim->count >= 1 && r->nranks == claim->count;
-    for (int i = 0; is_ring && i < r->nranks; i++) is_ring = r->ranks[i] == i;
-    if (!is_ring)
-        return cert_refuse(c, "ring %lld is not said to be the ranks 0 to %lld", (long long)claim->ring,
-                           (long long)claim->count - 1);
-    if (strcmp(claim->text, "mean") != 0 && strcmp(claim->text, "sum") != 0)
-        return bad_claim(c, claim, "losses are neither averaged nor summed");
-    c->ranks = claim;
-    return NULL;
-}
-
-/* A feed that is split has a part of the rows after. */
-static weft_status prepare_feed(cert_checker *c, const cert_claim *claim) {
-    const weft_var *v = var_before(c, claim->var);
-    const weft_var *now = block_find_text(c->after.p->blocks[0], claim->var, strlen(claim->var));
-    bool rows = strcmp(claim->text, "rows") == 0;
-    if (!v || !now || v->persistable || !c->ranks)
-        return cert_refuse(c, "\"%s\" is claimed to be fed, but is no feed", claim->var);
-    bool fits = v->ndim == now->ndim;
-    for (size_t i = 0; fits && i < v->ndim; i++) {
-        int64_t part = now->dims[i];
-        if (rows && i == 0 && part >= 0 && __builtin_mul_overflow(part, c->ranks->count, &part)) fits = false;
-        fits = fits && part == v->dims[i];
-    }
-    if (!fits || (rows && v->ndim == 0))
-        return cert_refuse(c, "feed \"%s\" is claimed to be %s, which its shape is not", claim->var,
-                           rows ? "split by rows" : "whole on every rank");
-    c->is_feed[v->id] = true;
-    c->is_split_feed[v->id] = rows;
-    c->bases[v->id].varies = rows;
-    return NULL;
-}
-
-/* What data_norm adds to its sums: counts of a rank's rows, however losses combine. */
-static bool counts_rows(const weft_op *op, const char *var) {
-    static const char *const slots[] = {"BatchSize@GRAD", "BatchSum@GRAD", "BatchSquareSum@GRAD"};
-    for (size_t i = 0; op_is(op, "data_norm_grad") && i < sizeof slots / sizeof *slots; i++) {
-        const weft_var *out = weft_op_output(op, slots[i], 0);
-        if (out && strcmp(out->name->bytes, var) == 0) return weft_op_attr_int(op, "slot_dim", -1) < 1;
-    }
-    return false;
-}
-
-static weft_status prepare_reduce(cert_checker *c, const cert_claim *claim) {
-    const weft_var *v = var_before(c, claim->var);
-    if (!c->ranks) return bad_claim(c, claim, "values of ranks are joined, but no claim says which ranks there are");
-    if (!v || claim->other < 0 || (uint64_t)claim->other >= c->nold || !is_number(c, claim->op) ||
-        !is_join_type(type_of(c, claim->op)) || c->inserted_by[claim->op] != claim->pass)
-        return cert_refuse(c, "the reduce of \"%s\" is not one that pass %s inserted", claim->var,
-                           c->doc.passes[claim->pass].name);
-    bool mean = strcmp(c->ranks->text, "mean") == 0 && !counts_rows(c->old_ops[claim->other], claim->var);
-    double factor = mean ? 1.0 / (double)c->ranks->count : 1.0;
-    if (cert_snap(claim->factor) != cert_snap(factor))
-        return cert_refuse(c, "the ranks' \"%s\" are claimed to be joined times %g: expected %g", claim->var,
-                           claim->factor, factor);
-    return NULL;
-}
-
-static weft_status prepare_seed(cert_checker *c, const cert_claim *claim) {
-    const weft_op *op = claim->op >= 0 && (uint64_t)claim->op < c->nold ? c->old_ops[claim->op] : NULL;
-    const weft_var *out = op && op_is(op, "fill_constant") ? weft_op_output(op, "Out", 0) : NULL;
-    if (!out || strcmp(out->name->bytes, claim->var) != 0 || !isfinite(claim->factor) || claim->factor == 0)
-        return cert_refuse(c, "op %lld is claimed to be the seed \"%s\", which it is not", (long long)claim->op,
-                           claim->var);
-    double *product = &c->seed[claim->op];
-    *product = cert_snap((*product != 0 ? *product : 1) * claim->factor);
-    return NULL;
-}
-
-static weft_status prepare_dense(cert_checker *c, const cert_claim *claim) {
-    static const char *const types[] = {"lookup_table", "lookup_table_grad", "lookup_table_v2", "lookup_table_v2_grad"};
-    bool is_lookup = false, may_be = claim->op >= 0 && (uint64_t)claim->op < c->nold && c->ranks;
-    for (size_t i = 0; may_be && i < sizeof types / sizeof *types; i++)
-        is_lookup = is_lookup || strcmp(type_of(c, claim->op), types[i]) == 0;
-    if (!is_lookup) return bad_claim(c, claim, "an op that is no look-up is claimed to make dense gradients now");
-    c->dense[claim->op] = true;
-    return NULL;
-}
-
-static const weft_attr *shape_of_fill(const weft_op *op) {
-    const weft_attr *dims = op && op_is(op, "fill_constant") && !op_nargs(op, false) ? op_find_attr(op, "shape") : NULL;
-    bool is_list = dims && (dims->type == ATTR_LONGS || dims->type == ATTR_INTS) && dims->count;
-    return is_list ? dims : NULL;
-}
-
-/* One number for each of a rank's rows, where it was for each of the batch: its part. */
-static weft_status prepare_fill(cert_checker *c, const cert_claim *claim) {
-    bool is_old = claim->op >= 0 && (uint64_t)claim->op < c->nold && c->ranks;
-    uint32_t at = is_old ? c->new_position[claim->op] : CERT_NONE;
-    const weft_attr *was = is_old ? shape_of_fill(c->old_ops[claim->op]) : NULL;
-    const weft_attr *is = at != CERT_NONE ? shape_of_fill(c->new_ops[at]) : NULL;
-    const weft_var *out = was ? weft_op_output(c->old_ops[claim->op], "Out", 0) : NULL;
-    int64_t rows;
-    bool fits = is && out && strcmp(out->name->bytes, claim->var) == 0 && was->type == is->type &&
-                was->count == is->count && (weft_op_role(c->old_ops[claim->op]) & WEFT_ROLE_BACKWARD) == 0;
-    size_t d = 0;
-    while (fits && d < was->count && was->u.ints[d] == is->u.ints[d]) d++;
-    fits = fits && d < was->count && !__builtin_mul_overflow(is->u.ints[d], c->ranks->count, &rows) &&
-           rows == was->u.ints[d];
-    for (size_t i = d + 1; fits && i < was->count; i++) fits = was->u.ints[i] == is->u.ints[i];
-    if (!fits)
-        return cert_refuse(c, "\"%s\" is claimed to be filled in for a rank's rows, which it is not", claim->var);
-    c->of_rows[claim->op] = (uint8_t)(1 + (d > 0));
-    return NULL;
-}
-
-/* Of ops that earlier passes inserted, only all-reduces are followed. */
-static weft_status prepare_same(cert_checker *c, const cert_claim *claim) {
-    if (!is_number(c, claim->op) || !is_number(c, claim->other) || c->removed_by[claim->op] != claim->pass)
-        return bad_claim(c, claim, "an op is claimed to give what another gives, and was not removed");
-    bool are_old = (size_t)claim->op < c->nold && (size_t)claim->other < c->nold;
-    if (are_old && claim->other < claim->op) {
-        c->same_as[claim->op] = (uint32_t)claim->other;
-        return NULL;
-    }
-    if (!are_old && is_join_type(type_of(c, claim->op)) && is_join_type(type_of(c, claim->other))) return NULL;
-    if (cert_is_gather_type(type_of(c, claim->op)) && cert_is_gather_type(type_of(c, claim->other))) return NULL;
-    return bad_claim(c, claim, "an op is claimed to give what no op before it gives");
-}
-
-weft_status cert_prepare_claims(cert_checker *c) {
-    TRY(cert_number_ops(c));
-    for (size_t i = 0; i < c->doc.nclaims && !c->message; i++) {
-        const cert_claim *claim = &c->doc.claims[i];
-        switch (claim->kind) {
-        case CERT_RANKS: TRY(prepare_ranks(c, claim)); break;
-        case CERT_FEED: TRY(prepare_feed(c, claim)); break;
-        case CERT_REDUCE: TRY(prepare_reduce(c, claim)); break;
-        case CERT_SEED: TRY(prepare_seed(c, claim)); break;
-        case CERT_DENSE: TRY(prepare_dense(c, claim)); break;
-        case CERT_SAME: TRY(prepare_same(c, claim)); break;
-        case CERT_FILL: TRY(prepare_fill(c, claim)); break;
-        case CERT_GATHER: TRY(cert_prepare_gather(c, i)); break;
-        default: break;
-        }
-    }
-    return NULL;
 }
 
 /* --- claims of what is there -------------------------------------------------------------------------------------- */
@@ -189,7 +20,7 @@ weft_status cert_prepare_claims(cert_checker *c) {
 static weft_status claimed_op(cert_checker *c, const cert_claim *claim, int64_t number, weft_op **out_op) {
     *out_op = op_after(c, number);
     if (*out_op) return NULL;
-    bool later = is_number(c, number) && c->removed_by[number] != CERT_NONE && c->removed_by[number] > claim->pass;
+    bool later = cert_is_number(c, number) && c->removed_by[number] != CERT_NONE && c->removed_by[number] > claim->pass;
     return later ? NULL
                  : cert_refuse(c, "pass %s speaks of op %lld, which it did not leave in the program",
                                c->doc.passes[claim->pass].name, (long long)number);
@@ -272,7 +103,7 @@ static bool same_origin(cert_value a, cert_value b) {
 static weft_status check_member(cert_checker *c, const cert_claim *claim, size_t index, const weft_op *op,
                                 const cert_bucket *b, size_t i) {
     uint32_t at = c->new_position[claim->op];
-    if (!is_number(c, claim->other) || !is_join_type(type_of(c, claim->other)))
+    if (!cert_is_number(c, claim->other) || !cert_is_join_type(cert_type_of(c, claim->other)))
         return cert_refuse(c, "%s: \"%s\" is claimed to come from op %lld, which is no all-reduce",
                            cert_op_text(c, op, at), claim->var, (long long)claim->other);
     if (strcmp(claim->to, merged_name(op, b, i)) != 0)
@@ -324,11 +155,11 @@ static bool has_seed_claim(const cert_checker *c, const cert_claim *claim) {
 
 static weft_status check_factor(cert_checker *c, const cert_claim *claim) {
     bool to_seed = strcmp(claim->text, "seed") == 0;
-    bool gone = is_number(c, claim->op) && c->removed_by[claim->op] == claim->pass;
+    bool gone = cert_is_number(c, claim->op) && c->removed_by[claim->op] == claim->pass;
     if (!gone && (to_seed || claim->op != claim->other))
         return cert_refuse(c, "factor %g of \"%s\": pass %s did not remove op %lld", claim->factor, claim->var,
                            c->doc.passes[claim->pass].name, (long long)claim->op);
-    if (!is_scale_type(type_of(c, claim->op)))
+    if (!is_scale_type(cert_type_of(c, claim->op)))
         return cert_refuse(c, "factor %g of \"%s\" is claimed to be op %lld's, which is no scale", claim->factor,
                            claim->var, (long long)claim->op);
     double was = factor_before(c, claim->op);
@@ -367,10 +198,10 @@ static size_t same_member(const cert_checker *c, size_t first) {
 static weft_status check_factors(cert_checker *c, size_t first, size_t count, bool *accounted, size_t *nmembers) {
     for (size_t i = first; i < first + count && !c->message; i++) {
         TRY(check_factor(c, &c->doc.claims[i]));
-        if (is_number(c, c->doc.claims[i].op)) accounted[c->doc.claims[i].op] = true;
+        if (cert_is_number(c, c->doc.claims[i].op)) accounted[c->doc.claims[i].op] = true;
     }
     if (c->message || strcmp(c->doc.claims[first].text, "bucket") != 0) return NULL;
-    if (is_number(c, c->doc.claims[first].other)) nmembers[c->doc.claims[first].other]++;
+    if (cert_is_number(c, c->doc.claims[first].other)) nmembers[c->doc.claims[first].other]++;
     return check_bucket_factor(c, first, count);
 }
 
@@ -393,7 +224,7 @@ static weft_status check_wait(cert_checker *c, const cert_claim *claim, bool *wa
     if (!op || c->message) return NULL;
     uint32_t at = c->new_position[claim->op], of = c->wait_of[at];
     waits[at] = true;
-    bool later = is_number(c, claim->other) && c->removed_by[claim->other] != CERT_NONE &&
+    bool later = cert_is_number(c, claim->other) && c->removed_by[claim->other] != CERT_NONE &&
                  c->removed_by[claim->other] > claim->pass;
     if (op_is(op, "wait_tensor") && of != CERT_NONE && (later || op_after(c, claim->other) == c->new_ops[of]))
         return NULL;
@@ -421,8 +252,8 @@ typedef struct covered {
 static weft_status check_removed(cert_checker *c, const covered *has) {
     for (size_t n = 0; n < c->nnumbers && !c->message; n++) {
         if (c->removed_by[n] == CERT_NONE || has->accounted[n]) continue;
-        const char *type = type_of(c, (int64_t)n);
-        if (is_scale_type(type) || is_join_type(type))
+        const char *type = cert_type_of(c, (int64_t)n);
+        if (is_scale_type(type) || cert_is_join_type(type))
             TRY(cert_refuse(c, "pass %s removed the %s of number %zu, and no claim says where it went",
                             c->doc.passes[c->removed_by[n]].name, type, n));
     }
@@ -479,7 +310,7 @@ static weft_status check_claim(cert_checker *c, size_t i, covered *has, size_t *
     case CERT_MEMBER:
         *out_count = g.count;
         for (size_t k = 0; k < g.count; k++)
-            if (is_number(c, g.claims[k].other)) has->accounted[g.claims[k].other] = true;
+            if (cert_is_number(c, g.claims[k].other)) has->accounted[g.claims[k].other] = true;
         return check_members(c, g, has->merged);
     case CERT_FACTOR:
         *out_count = same_member(c, i);

@@ -79,8 +79,7 @@ weft_status cert_number_ops(cert_checker *c) {
     c->gather_of = ARENA_ARRAY(c->arena, size_t, c->nnumbers + 1);
     c->inserted_type = ARENA_ARRAY(c->arena, const char *, c->nnumbers + 1);
     c->joined = ARENA_ARRAY(c->arena, cert_value, c->nnumbers + 1);
-    if (!c->new_position || !c->removed_by || !c->inserted_by || !c->inserted_type || !c->joined ||
-        !c->gather_of)
+    if (!c->new_position || !c->removed_by || !c->inserted_by || !c->inserted_type || !c->joined || !c->gather_of)
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnumbers; i++) c->new_position[i] = c->removed_by[i] = c->inserted_by[i] = CERT_NONE;
     for (size_t p = 0; p < c->doc.npasses && !c->message; p++) {
@@ -89,4 +88,13 @@ weft_status cert_number_ops(cert_checker *c) {
     }
     if (!c->message) TRY(check_order(c));
     return c->message ? NULL : check_unmoved(c);
+}
+
+bool cert_is_number(const cert_checker *c, int64_t number) {
+    return number >= 0 && (uint64_t)number < c->nnumbers;
+}
+
+const char *cert_type_of(const cert_checker *c, int64_t number) {
+    if (!cert_is_number(c, number)) return "";
+    return (size_t)number < c->nold ? c->old_ops[number]->type->bytes : c->inserted_type[number];
 }

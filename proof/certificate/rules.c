@@ -85,6 +85,10 @@ cert_rule cert_rule_of_type(const char *type) {
     return CERT_OPAQUE;
 }
 
+bool cert_is_join_type(const char *type) {
+    return cert_rule_of_type(type) == CERT_JOIN;
+}
+
 bool cert_is_gather_type(const char *type) {
     return strcmp(type, "c_allgather") == 0 || strcmp(type, "all_gather") == 0;
 }
