@@ -94,7 +94,7 @@ static weft_status second_of_sub(const rewriting *r) {
     return sum_of(r, "elementwise_sub");
 }
 
-/* DDOut = (DDX - Out DDY) / Y, DOut = -DX DDY / Y, Y@GRAD = sums of (Out DDY - DDX) DX / Y. */
+/* DDOut = (DDX - Out DDY) / Y, DOut = -DX DDY, Y@GRAD = sums of (Out DDY - DDX) DX / Y. */
 static weft_status second_of_div(const rewriting *r) {
     weft_var *y, *out, *dx, *ddx, *ddy, *to, *rise, *left, *slope;
     TRY(rewrite_input(r, "Y", &y));
@@ -125,7 +125,7 @@ static weft_status second_of_div(const rewriting *r) {
         weft_var *up, *none;
         TRY(rewrite_temporary(r, out, &up));
         TRY(zeros(r, out, &none));
-        TRY(rewrite_emit(r, "elementwise_mul", ARGS({"X", slope}, {"Y", ddy}), "Out", up));
+        TRY(rewrite_emit(r, "elementwise_mul", ARGS({"X", dx}, {"Y", ddy}), "Out", up));
         TRY(rewrite_emit(r, "elementwise_sub", ARGS({"X", none}, {"Y", up}), "Out", to));
     }
     return NULL;

@@ -10,6 +10,7 @@ import numpy as np
 import paddle
 import paddle.static as static
 import record_cases
+import record_later
 import record_older
 import record_rare
 import record_scarce
@@ -71,7 +72,7 @@ def cases():
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
         record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case) + record_users.cases(rng, f32, case) + record_rare.cases(rng, f32, case) + \
-        record_scarce.cases(rng, f32, case)
+        record_scarce.cases(rng, f32, case) + record_later.cases(rng, f32, case)
 
 
 def places():
@@ -354,12 +355,14 @@ def build(one):
                 outs.append(g)
             wanted = [v for slot in one['grad'] for v in block_in[slot]]
             grads = [g for g in static.gradients(of, wanted, target_gradients=outs) if g is not None]
-        if one.get('twice'):
-            seeds, firsts = [], [block.var(g.name) for g in grads]
-            for g, a in zip(firsts, static.Executor().run(main, feed=feeds, fetch_list=firsts)):
+        of_what = wanted + outs if grads else []
+        for _ in range(2 if one.get('thrice') else 1 if one.get('twice') else 0):
+            seeds, before = [], [block.var(g.name) for g in grads]
+            for g, a in zip(before, static.Executor().run(main, feed=feeds, fetch_list=before)):
                 seeds.append(block.create_var(name=g.name + '_seed', shape=g.shape, dtype=g.dtype))
                 feeds[seeds[-1].name] = rng.uniform(-1, 1, a.shape).astype(a.dtype)
-            grads = [g for g in static.gradients(firsts, wanted + outs, target_gradients=seeds) if g is not None]
+            grads = [g for g in static.gradients(before, of_what, target_gradients=seeds) if g is not None]
+            of_what = of_what + seeds
     made = [v.name for slot in block_out for v in block_out[slot] if slot not in one['hidden']]
     return main, feeds, made, [g.name for g in grads]
 
@@ -389,14 +392,17 @@ def write(one, root, folder, main, arrays, outs, feeds):
         block._remove_var(n)
     strip(main)
     stem = os.path.join(folder, one['variant'])
-    with open(stem + '.pdmodel', 'wb') as f:
-        f.write(main.desc.serialize_to_string())
     # What the forward op leaves unmade, its gradient does not read either.
     kept = {n: a if np.asarray(a).dtype != object else np.zeros([max(d, 0) or 4 for d in block.var(n).shape], 'int32') for n, a in arrays.items()
             if n in used}
     # A var that is written in place was fed before.
     keys = {'in/' + n: np.asarray(feeds[n]) if n in feeds else kept[n] for n in read_first(block.ops)}
     keys.update({'out/' + n: arrays[n] for n in outs})
+    for n in (k[3:] for k in keys if k.startswith('in/')):  # Paddle does not infer what only gradients read
+        block.var(n).desc.set_shape(keys['in/' + n].shape)
+        block.var(n).desc.set_dtype(paddle.base.framework.convert_np_dtype_to_dtype_(str(keys['in/' + n].dtype)))
+    with open(stem + '.pdmodel', 'wb') as f:
+        f.write(main.desc.serialize_to_string())
     meta = {'op': one['op'], 'variant': one['variant'], 'paddle': paddle.__version__}
     np.savez_compressed(stem + '.npz', meta=json.dumps(meta), **keys)
     print(f"{os.path.basename(folder)}/{one['variant']}: {[op.type for op in block.ops]}")
@@ -404,9 +410,11 @@ def write(one, root, folder, main, arrays, outs, feeds):
 
 def record(one, root):
     main, feeds, made, grads = build(one)
-    if one.get('twice'):
-        grads = [n for n in main.global_block().ops[2].output_arg_names if n != '@EMPTY@']
-        made += read_first(main.global_block().ops[2:])
+    kept = [op for op in main.global_block().ops if op.type.endswith('_triple_grad')][:1] if one.get('thrice') else \
+        main.global_block().ops[2:3] if one.get('twice') else []
+    if kept:
+        grads = [n for n in kept[0].output_arg_names if n != '@EMPTY@']
+        made += [n for n in kept[0].input_arg_names if n != '@EMPTY@']
     wanted = [n for n in made + grads if n not in feeds or n in made] + [n for n in read_first(main.global_block().ops[1:]) if n not in feeds and n not in made and
                              n not in one.get('rows', {})]
     got = static.Executor().run(main, feed=feeds, fetch_list=wanted)
@@ -417,16 +425,18 @@ def record(one, root):
         forward.global_block()._remove_op(nops)
     for slot in () if one['whole'] else one['hidden']:
         forward.global_block().ops[0].desc.remove_output(slot)
-    if not one.get('twice'):
+    if not kept and not one.get('folder'):
         write(one, root, one['op'], forward, arrays, made, feeds)
-    if grads and one.get('twice'):
-        for k in (0, 0, *[1] * (len(main.global_block().ops) - 3)):
+    if kept:
+        for k in reversed([k for k, op in enumerate(main.global_block().ops) if op is not kept[0]]):
             main.global_block()._remove_op(k)
-        write(one, root, main.global_block().ops[0].type, main, arrays, grads, feeds)
+        if one.get('other'):
+            kept[0].desc.set_type(one['other'])
+        write(one, root, one.get('other') or kept[0].type, main, arrays, grads, feeds)
     elif grads:
         if not one['whole']:
             backward.global_block()._remove_op(0)
-        write(one, root, one['op'] + '_grad', backward, arrays, grads, feeds)
+        write(one, root, one.get('folder') or one['op'] + '_grad', backward, arrays, grads, feeds)
 
 
 if __name__ == '__main__':

@@ -268,6 +268,7 @@ static void put_loss(trial *t, char *b, const char *rows, const char *columns, c
     put(t, b, "  - {mean: {X: each}, out: {Out: loss}}\n");
     put(t, b, "  - {fill_constant: {}, out: {Out: dloss}, attrs: {dtype: 5, shape: !longs [], value: 1.0}}\n");
     put(t, b, "  - {mean_grad: {X: each, Out@GRAD: dloss}, out: {X@GRAD: deach}}\n");
+    /* softmax_with_cross_entropy_grad, c_softmax_with_cross_entropy_grad */
     put(t, b, "  - {%ssoftmax_with_cross_entropy_grad: {Softmax: p, Label: i, Loss@GRAD: deach}, ", prefix);
     put(t, b, "out: {Logits@GRAD: dy}, %s}\n", attrs);
     put(t, b, "  - {matmul_v2_grad: {X: x, \"Y\": w, Out@GRAD: dy}, out: {X@GRAD: dx, Y@GRAD: dw}}\n%s%s", dx, dw);

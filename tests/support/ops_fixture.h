@@ -1,5 +1,5 @@
 /* ops_fixture.h: runs a recorded one-op program kernel by kernel, without planner or executor, and compares its outputs
- * with the recording.
+ * with the recording. Where an op has no kernel of its own, planner and executor run it by what takes its place.
  *
  * A gradient's recording holds what append_backward made: several ops at times. Every output starts as garbage, so that
  * an element that a kernel leaves out is seen. */
@@ -15,7 +15,7 @@
 typedef enum ops_result {
     OPS_PASSED,
     OPS_FAILED,
-    OPS_SKIPPED /* an op without a kernel here, or a collective */
+    OPS_SKIPPED /* an op without a kernel here, a collective, or nothing that `op` writes is recorded */
 } ops_result;
 
 typedef enum ops_mode {
@@ -24,7 +24,7 @@ typedef enum ops_mode {
 } ops_mode;
 
 /* Runs DIR/VARIANT.pdmodel on DIR/VARIANT.npz. `op` is the folder's name: it chooses the tolerance. What went wrong is
- * written to `why`. */
+ * written to `why`. OPS_PASSED: at least one output of that op was compared. */
 ops_result ops_fixture_run(weft_context *context, const char *dir, const char *op, const char *variant, ops_mode mode,
                            char *why, size_t why_nbytes);
 

@@ -1,6 +1,7 @@
 /* ops_fixture_run.h: one run of a recording, for the files that run it each in their way: as it is (ops_fixture.c),
  * twice where ops are marked linear (ops_fixture_marks.c), by parts (ops_fixture_cuts.c), in half precision
- * (ops_fixture_half.c), on NaN and empty tensors (ops_fixture_edges.c). */
+ * (ops_fixture_half.c), on NaN and empty tensors (ops_fixture_edges.c), planned and executed where an op has no kernel
+ * of its own (ops_fixture_planned.c). */
 #ifndef TESTS_SUPPORT_OPS_FIXTURE_RUN_H
 #define TESTS_SUPPORT_OPS_FIXTURE_RUN_H
 
@@ -17,6 +18,8 @@ typedef struct fixture_run {
     tensor *values; /* by var id; data NULL: not there yet */
     ops_mode mode;
     bool values_matter;
+    bool plans;       /* ops without a kernel of their own go through planner and executor */
+    size_t ncompared; /* recorded outputs of the op that `op` names */
     bool linear;     /* marks of linearity are checked */
     bool cuts;       /* parts of ranks are checked */
     bool types;      /* marks of types are checked */
@@ -42,6 +45,10 @@ bool fixture_fail_status(fixture_run *r, weft_status status);
 /* Copies of tensors: of what they hold, or garbage; `widens`: with fp32 for half. NULL: out of memory. */
 tensor *fixture_copies(fixture_run *r, const tensor *from, uint32_t count, bool filled, bool widens);
 bool fixture_has_kernels(const weft_program *p);
+/* Compares what was recorded of outputs with r->values. */
+bool fixture_compare(fixture_run *r);
+/* Plans and executes the program on what was recorded, and compares. */
+bool fixture_run_planned(fixture_run *r);
 /* Shapes and values of what was recorded; program, npz and arena are there. */
 bool fixture_begin(fixture_run *r);
 /* Infers an op's outputs and gathers its arguments. */
