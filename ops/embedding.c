@@ -32,3 +32,26 @@ weft_status infer_rows_values(infer *i) {
     infer_out(i, 0)->height = -1;
     return NULL;
 }
+
+/* Labels keep their shape; as many classes are there as were asked for. */
+weft_status infer_class_centers(infer *i) {
+    const shape *label = infer_in(i, 0);
+    int64_t count = attr_int(i->op, "num_samples", 0);
+    if (!shape_known(label)) return NULL;
+    if (infer_out(i, 0)) *infer_out(i, 0) = *label;
+    if (infer_out(i, 1)) shape_set(infer_out(i, 1), label->dtype, 1, &count);
+    return NULL;
+}
+
+/* Without the two counts where use_cvm is false. */
+weft_status infer_cvm(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 2) return infer_error(i, "expected rows, found %d dimensions", x->ndim);
+    int64_t dropped = attr_bool(i->op, "use_cvm", true) ? 0 : 2;
+    if (x->dims[1] >= 0 && x->dims[1] < 2)
+        return infer_error(i, "expected two counts in each row, found %lld elements", (long long)x->dims[1]);
+    *infer_out(i, 0) = *x;
+    if (x->dims[1] >= 0) infer_out(i, 0)->dims[1] -= dropped;
+    return NULL;
+}

@@ -164,3 +164,9 @@ weft_status infer_seed(infer *i) {
     shape_set(infer_out(i, 0), WEFT_INT32, 1, (const int64_t[]){1});
     return NULL;
 }
+
+/* How many of so many tries held. */
+weft_status infer_binomial(infer *i) {
+    shape_copy_dims(infer_out(i, 0), infer_in(i, 0), WEFT_INT64);
+    return NULL;
+}

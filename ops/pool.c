@@ -1,7 +1,7 @@
 /* pool.c: types of pooling (paddle/phi/infermeta/unary.cc, PoolInferMeta). */
 #include "ops/window.h"
 
-weft_status infer_pool2d(infer *i) {
+static weft_status pool_images(infer *i, const char *size_attr) {
     const shape *x = infer_in(i, 0);
     const int64_t *sizes = NULL;
     window w;
@@ -9,7 +9,7 @@ weft_status infer_pool2d(infer *i) {
     bool adaptive = attr_bool(i->op, "adaptive", false), global = attr_bool(i->op, "global_pooling", false);
     bool ceil_mode = attr_bool(i->op, "ceil_mode", false);
     TRY(window_read(i, x, &w));
-    if (!global) TRY(window_attr(i, "ksize", 2, 1, &sizes));
+    if (!global) TRY(window_attr(i, size_attr, 2, 1, &sizes));
     shape out = *x;
     for (int d = 0; d < 2; d++) {
         int64_t *extent = &out.dims[w.first + d];
@@ -19,6 +19,28 @@ weft_status infer_pool2d(infer *i) {
             TRY(window_count(i, &w, d, sizes[d], ceil_mode, extent));
     }
     *infer_out(i, 0) = out;
+    return NULL;
+}
+
+weft_status infer_pool2d(infer *i) {
+    return pool_images(i, "ksize");
+}
+weft_status infer_lp_pool2d(infer *i) {
+    return pool_images(i, "kernel_size");
+}
+
+/* out and mask have the extents of output_size. */
+weft_status infer_fractional_pool(infer *i) {
+    const shape *x = infer_in(i, 0);
+    size_t count;
+    const int64_t *size = attr_ints(i->op, "output_size", &count);
+    if (!shape_known(x)) return NULL;
+    if (count < 2 || x->ndim != (int)count + 2)
+        return infer_error(i, "expected an output_size for each spatial dimension of x");
+    shape out = *x;
+    for (size_t d = 0; d < count; d++) out.dims[2 + d] = size[d];
+    if (infer_out(i, 0)) *infer_out(i, 0) = out;
+    if (infer_out(i, 1)) shape_copy_dims(infer_out(i, 1), &out, WEFT_INT32);
     return NULL;
 }
 

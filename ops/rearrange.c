@@ -243,7 +243,31 @@ weft_status infer_unpool(infer *i) {
     numbers size;
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
     TRY(infer_numbers(i, "", NULL, "output_size", &size));
-    if (x->ndim != 4 || size.count != 2) return infer_error(i, "expected 4 dimensions and an output_size of 2");
-    shape_set(infer_out(i, 0), x->dtype, 4, (const int64_t[]){x->dims[0], x->dims[1], size.values[0], size.values[1]});
+    if (x->ndim != (int)size.count + 2 || size.count < 2)
+        return infer_error(i, "expected an output_size for each spatial dimension of X");
+    *infer_out(i, 0) = *x;
+    for (size_t d = 0; d < size.count; d++) infer_out(i, 0)->dims[2 + d] = size.values[d];
     return NULL;
+}
+
+/* Columns start_index .. start_index + length of each of X; -1: to the end. */
+static int64_t partial_length(infer *i, const shape *x) {
+    int64_t first = attr_int(i->op, "start_index", 0), length = attr_int(i->op, "length", -1), width = x->dims[1];
+    return length >= 0 ? length : width < 0 ? -1 : first < 0 ? -first : width - first;
+}
+
+static weft_status partial(infer *i, size_t times) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    if (x->ndim != 2) return infer_error(i, "expected matrices, found %d dimensions", x->ndim);
+    int64_t dims[] = {x->dims[0], extent_mul(partial_length(i, x), (int64_t)times)};
+    shape_set(infer_out(i, 0), x->dtype, 2, dims);
+    return NULL;
+}
+
+weft_status infer_partial_concat(infer *i) {
+    return partial(i, infer_nin(i, 0));
+}
+weft_status infer_partial_sum(infer *i) {
+    return partial(i, 1);
 }

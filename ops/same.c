@@ -106,6 +106,15 @@ weft_status infer_second_product(infer *i) {
     return NULL;
 }
 
+/* D_S has the type of S. */
+weft_status infer_third_grad(infer *i) {
+    for (size_t o = 0; o < i->schema->noutputs; o++) {
+        int from = schema_input(i->schema, i->schema->outputs[o].name + strlen("D_"));
+        if (from >= 0 && infer_nin(i, from) && infer_out(i, (int)o)) *infer_out(i, (int)o) = *infer_in(i, from);
+    }
+    return NULL;
+}
+
 /* What is quantized has its own type; scales, and what averages them, are one number, or one of each channel. */
 static weft_status quantized(infer *i, int64_t count) {
     const shape *x = infer_in(i, 0);

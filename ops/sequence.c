@@ -33,6 +33,15 @@ weft_status infer_warpctc(infer *i) {
     return NULL;
 }
 
+weft_status infer_warprnnt(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    if (x->ndim != 4) return infer_error(i, "expected input of 4 dimensions, found %d", x->ndim);
+    if (infer_out(i, 0)) shape_set(infer_out(i, 0), x->dtype, 1, x->dims);
+    if (infer_out(i, 1)) *infer_out(i, 1) = *x;
+    return NULL;
+}
+
 /* A last dimension of maxlen, or as long as the longest. */
 weft_status infer_sequence_mask(infer *i) {
     const shape *x = infer_in(i, 0);

@@ -301,7 +301,7 @@ bool unroll_rewrites(const char *type) {
         if (strcmp(type, rewrites[i].type) == 0) return true;
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (strcmp(type, products[i].type) == 0) return true;
-    return rewrite_is_composed(type) || unroll_is_fused(type);
+    return rewrite_is_third(type) || rewrite_is_composed(type) || unroll_is_fused(type);
 }
 
 weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
@@ -310,6 +310,7 @@ weft_status unroll_rewrite(unroll *u, unroll_scope *s, weft_op *op) {
         if (op_is(op, rewrites[i].type)) return rewrites[i].run(&r);
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (op_is(op, products[i].type)) return product(&r, &products[i]);
+    if (rewrite_is_third(weft_op_type(op))) return rewrite_third(&r);
     if (rewrite_is_composed(weft_op_type(op))) return rewrite_composed(&r);
     return unroll_is_fused(weft_op_type(op)) ? unroll_fused(u, s, op) : NULL;
 }

@@ -32,6 +32,10 @@ WEFT_MUST_USE weft_status rewrite_emit(const rewriting *r, const char *type, con
 /* The sum over what a value was stretched to, where it was. */
 WEFT_MUST_USE weft_status rewrite_sum_to(const rewriting *r, weft_var *from, weft_var *like, weft_var *to);
 
+/* rewrite_third.c: a gradient of a second gradient. */
+bool rewrite_is_third(const char *type);
+WEFT_MUST_USE weft_status rewrite_third(const rewriting *r);
+
 /* rewrite_composed.c: an op that is some calls of others. */
 bool rewrite_is_composed(const char *type);
 WEFT_MUST_USE weft_status rewrite_composed(const rewriting *r);

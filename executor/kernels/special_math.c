@@ -1,6 +1,6 @@
 /* special_math.c: the gamma function's relatives by recurrence and asymptotic series (Abramowitz and Stegun 6.3, 6.4);
- * polygamma by Hurwitz' zeta function; Bessel functions by their series (9.6, 9.7); the inverse of erf by Giles'
- * polynomials (2010) and two Newton steps. */
+ * polygamma by Hurwitz' zeta function; shares of the gamma function by series and fraction (6.5); Bessel functions by
+ * their series (9.6, 9.7); the inverse of erf by Giles' polynomials (2010) and two Newton steps. */
 #include "executor/kernels/special_math.h"
 
 #include <math.h>
@@ -57,6 +57,30 @@ double special_polygamma(int n, double x) {
         factorial *= (2 * k + 1) * (2 * k + 2);
     }
     return (n % 2 ? 1 : -1) * tgamma(s) * sum;
+}
+
+/* Below 1 or a by the series of the share that lies below x (6.5.29), else by the continued fraction (6.5.31). */
+double special_gamma_beyond(double a, double x) {
+    if (isnan(a) || isnan(x)) return NAN;
+    if (x <= 0 || a <= 0) return 1;
+    if (isinf(x)) return isinf(a) ? (double)NAN : 0;
+    if (isinf(a)) return 1;
+    double lead = exp(a * log(x) - x - special_lgamma(a)), term = 1, sum = 1;
+    if (x < 1 || x < a) {
+        for (double k = a + 1; term > sum * 1e-17; k++) sum += term *= x / k;
+        return 1 - sum * lead / a;
+    }
+    double b = x + 1 - a, c = 1e300, d = 1 / b, value = d, by = 0;
+    for (double k = 1; fabs(by - 1) > 1e-16 && k < 1e5; k++) {
+        double over = -k * (k - a);
+        b += 2;
+        d = over * d + b, c = b + over / c;
+        if (fabs(d) < 1e-300) d = 1e-300;
+        if (fabs(c) < 1e-300) c = 1e-300;
+        d = 1 / d, by = d * c;
+        value *= by;
+    }
+    return lead * value;
 }
 
 /* Below 20 the power series, of which no term is negative; from there on the asymptotic one (9.7.1). */

@@ -9,6 +9,8 @@ double special_digamma(double x);
 double special_trigamma(double x);
 /* Derivative n + 1 of lgamma, of n >= 1 and x > 0; NaN for other n. Infinite at 0, NaN below. */
 double special_polygamma(int n, double x);
+/* The share of the gamma function of `a` that lies beyond x: 1 at 0 and below, of an `a` at 0 or below too. */
+double special_gamma_beyond(double a, double x);
 /* The modified Bessel function of order 0 or 1; the same times exp(-|x|). */
 double special_bessel_i(int order, double x);
 double special_bessel_i_scaled(int order, double x);

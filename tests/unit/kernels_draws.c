@@ -97,16 +97,20 @@ Test(kernels_draws, multinomial_takes_classes_by_their_shares) {
 }
 
 /* `count` numbers that an op draws for equal elements; of an exponential its lambda is the element. */
-static void draw_equal(const char *op, const char *from, float element, float *out, int64_t rows, int64_t columns) {
+static void draw_from(const char *op, const char *from, const char *to, float element, float *out, int64_t rows,
+                      int64_t columns) {
     static float in[MANY * CLASSES];
     kernel_test t;
     for (int64_t i = 0; i < rows * columns; i++) in[i] = element;
     kernel_test_init(&t, op);
     kernel_put_float(&t, "lambda", element);
     kernel_test_in(&t, from, WEFT_FP32, in, rows, columns, -1);
-    kernel_test_out(&t, "Out", WEFT_FP32, out, rows, columns, -1);
+    kernel_test_out(&t, to, WEFT_FP32, out, rows, columns, -1);
     cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", op);
     kernel_test_fini(&t);
+}
+static void draw_equal(const char *op, const char *from, float element, float *out, int64_t rows, int64_t columns) {
+    draw_from(op, from, "Out", element, out, rows, columns);
 }
 
 static void expect_moments(const char *what, const float *x, int count, double mean, double variance) {
@@ -160,6 +164,105 @@ Test(kernels_draws, dirichlet_shares_add_up_and_spread_as_their_weights_say) {
         for (int i = 0; i < MANY; i++) out[i] = out[i * CLASSES + i % CLASSES];
         expect_moments("dirichlet", out, MANY, 1 / n, 1 / n * (1 - 1 / n) / (all + 1));
     }
+}
+
+Test(kernels_draws, gamma_numbers_have_their_shape_for_mean_and_variance) {
+    static const float shapes[] = {0.3f, 1, 7.5f};
+    static float out[MANY];
+    for (int k = 0; k < 3; k++) {
+        draw_from("standard_gamma", "x", "out", shapes[k], out, MANY, 1);
+        expect_moments("standard_gamma", out, MANY, (double)shapes[k], (double)shapes[k]);
+        for (int i = 0; i < MANY; i++) cr_assert(out[i] > 0);
+    }
+}
+
+/* Few and many that hold, rare and frequent; none of none, and all where they must. */
+Test(kernels_draws, tries_hold_as_often_as_their_probability_says) {
+    static const struct {
+        int64_t count;
+        float share;
+    } cases[] = {{5, 0.3f}, {20, 0.9f}, {40, 0.5f}, {1000, 0.03f}, {1000, 0.7f}, {0, 0.5f}, {9, 0}, {9, 1}};
+    static int64_t counts[MANY], drawn[MANY];
+    static float shares_of[MANY], out[MANY];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double n = (double)cases[k].count, p = (double)cases[k].share;
+        kernel_test t;
+        for (int i = 0; i < MANY; i++) counts[i] = cases[k].count, shares_of[i] = cases[k].share;
+        kernel_test_init(&t, "binomial");
+        kernel_test_in(&t, "count", WEFT_INT64, counts, MANY, -1, -1);
+        kernel_test_in(&t, "prob", WEFT_FP32, shares_of, MANY, -1, -1);
+        kernel_test_out(&t, "out", WEFT_INT64, drawn, MANY, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        for (int i = 0; i < MANY; i++) {
+            cr_assert(drawn[i] >= 0 && drawn[i] <= cases[k].count);
+            out[i] = (float)drawn[i];
+        }
+        expect_moments("binomial", out, MANY, n * p, n * p * (1 - p));
+    }
+}
+
+/* Labels' own classes come first, in order; no class comes twice; labels are their classes' numbers. */
+Test(kernels_draws, sampled_classes_hold_those_of_labels) {
+    enum { ALL = 30, SAMPLES = 8, RUNS = 500 };
+    const int64_t labels[] = {17, 4, 17, 9};
+    double taken[ALL] = {0};
+    for (uint64_t run = 0; run < RUNS; run++) {
+        int64_t numbers[4], classes[SAMPLES];
+        bool seen[ALL] = {false};
+        kernel_test t;
+        kernel_test_init(&t, "class_center_sample");
+        kernel_put_int(&t, "num_classes", ALL);
+        kernel_put_int(&t, "num_samples", SAMPLES);
+        t.op_seed = run;
+        kernel_test_in(&t, "Label", WEFT_INT64, labels, 4, -1, -1);
+        kernel_test_out(&t, "RemappedLabel", WEFT_INT64, numbers, 4, -1, -1);
+        kernel_test_out(&t, "SampledLocalClassCenter", WEFT_INT64, classes, SAMPLES, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        cr_assert(classes[0] == 4 && classes[1] == 9 && classes[2] == 17);
+        for (int i = 0; i < 4; i++) cr_assert_eq(classes[numbers[i]], labels[i]);
+        for (int i = 0; i < SAMPLES; i++) {
+            cr_assert(classes[i] >= 0 && classes[i] < ALL && !seen[classes[i]]);
+            seen[classes[i]] = true;
+            taken[classes[i]]++;
+        }
+    }
+    expect_share("another class", taken[0], RUNS, (SAMPLES - 3.0) / (ALL - 3));
+    expect_share("another class", taken[29], RUNS, (SAMPLES - 3.0) / (ALL - 3));
+}
+
+/* Windows whose borders are drawn: each result is where the mask says, and what is largest of all is found. */
+Test(kernels_draws, fractional_windows_lie_side_by_side) {
+    enum { N = 11, OUT = 4, RUNS = 200 };
+    bool differs = false;
+    int32_t first[OUT * OUT];
+    for (uint64_t run = 0; run < RUNS; run++) {
+        float x[N * N], out[OUT * OUT];
+        int32_t mask[OUT * OUT];
+        kernel_test t;
+        kernel_test_init(&t, "fractional_max_pool2d");
+        kernel_put_longs(&t, "output_size", 2, (const int64_t[]){OUT, OUT});
+        t.op_seed = run;
+        for (int i = 0; i < N * N; i++) x[i] = (float)(i * 37 % 101);
+        *kernel_test_in(&t, "x", WEFT_FP32, x, 1, 1, N) =
+            (tensor){.data = x, .dtype = WEFT_FP32, .ndim = 4, .dims = {1, 1, N, N}, .numel = N * N, .height = -1};
+        *kernel_test_out(&t, "out", WEFT_FP32, out, 1, 1, OUT) = (tensor){
+            .data = out, .dtype = WEFT_FP32, .ndim = 4, .dims = {1, 1, OUT, OUT}, .numel = OUT * OUT, .height = -1};
+        *kernel_test_out(&t, "mask", WEFT_INT32, mask, 1, 1, OUT) = (tensor){
+            .data = mask, .dtype = WEFT_INT32, .ndim = 4, .dims = {1, 1, OUT, OUT}, .numel = OUT * OUT, .height = -1};
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        float most = 0;
+        for (int i = 0; i < OUT * OUT; i++) {
+            cr_assert(mask[i] >= 0 && mask[i] < N * N && out[i] == x[mask[i]]);
+            if (out[i] > most) most = out[i];
+        }
+        cr_assert_eq(most, 100, "windows cover all");
+        if (run == 0) memcpy(first, mask, sizeof mask);
+        differs |= memcmp(first, mask, sizeof mask) != 0;
+    }
+    cr_expect(differs, "borders are drawn anew");
 }
 
 Test(kernels_draws, a_permutation_has_each_number_once_at_any_place) {

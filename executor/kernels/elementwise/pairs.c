@@ -1,5 +1,5 @@
 /* pairs.c: functions of two elements that broadcast, beyond those of elementwise.c: atan2, fmax, fmin, heaviside,
- * copysign, nextafter, lerp, dist, and their gradients.
+ * copysign, nextafter, gammaincc, lerp, dist, and their gradients.
  *
  * fmax and fmin take the other operand where one is not a number; where both are equal the gradient goes to X. The
  * gradient of an operand that was stretched is summed in double. */
@@ -7,6 +7,7 @@
 
 #include "executor/kernels/layout.h"
 #include "executor/kernels/loops.h"
+#include "executor/kernels/special_math.h"
 
 typedef struct pair_state {
     loops l; /* operands: X, Y; the result is dense */
@@ -65,6 +66,7 @@ static double of_heaviside(double x, double y) {
 }
 DEFINE_FORWARD(elementwise_heaviside, of_heaviside)
 DEFINE_FORWARD(copysign, copysign)
+DEFINE_FORWARD(gammaincc, special_gamma_beyond)
 
 /* The next number of the type on the way from X to Y. */
 static weft_status run_nextafter(const kernel_call *c) {
@@ -149,6 +151,30 @@ static slopes copysign_slopes(double x, double y) {
     return (slopes){x == 0 ? 0 : copysign(1, x) * copysign(1, y), 0};
 }
 DEFINE_GRADIENT(copysign_grad, copysign_slopes)
+
+/* Of the second operand alone, as in Paddle: how the first one changes a share has no closed form. */
+static weft_status prepare_gammaincc_grad(kernel_prepare *p) {
+    const tensor *y = type_in(p, IN_Y);
+    TRY(prepare_pair(p, type_in(p, IN_X), y, type_in(p, IN_OUT_GRAD)));
+    TRY(require_numel(p, type_out(p, 0), y->numel, "y@GRAD"));
+    p->workspace_nbytes = (size_t)y->numel * sizeof(double);
+    return NULL;
+}
+
+static weft_status run_gammaincc_grad(const kernel_call *c) {
+    const loops *l = &((const pair_state *)c->state)->l;
+    const tensor *x = arg_in(c, IN_X), *y = arg_in(c, IN_Y), *g = arg_in(c, IN_OUT_GRAD);
+    double *dy = c->workspace;
+    for (int64_t i = 0; i < y->numel; i++) dy[i] = 0;
+    FOR_EACH_PAIR(l, a, b, r) {
+        double shape_of = tensor_real(x, a), at = tensor_real(y, b);
+        dy[b] -= tensor_real(g, r) * exp(-at) * pow(at, shape_of - 1) / tgamma(shape_of);
+    }
+    for (int64_t i = 0; i < y->numel; i++) tensor_set_real(arg_out(c, 0), i, dy[i]);
+    return NULL;
+}
+
+const kernel kernel_gammaincc_grad = {prepare_gammaincc_grad, run_gammaincc_grad};
 
 /* --- lerp: X + Weight * (Y - X) ----------------------------------------------------------------------------------- */
 

@@ -11,6 +11,7 @@ typedef struct quantize_state {
     bool to_even;        /* how halves are rounded */
     bool back;           /* quantized numbers become what they stand for */
     bool is_test;        /* scales are given */
+    bool copies;         /* scales are observed, and nothing is rounded */
 } quantize_state;
 
 static weft_status prepare_state(kernel_prepare *p, bool by_channel, bool back) {
@@ -189,3 +190,77 @@ static weft_status run_dequantize(const kernel_call *c) {
 const kernel kernel_fake_dequantize_max_abs = {prepare_fake_dequantize_max_abs, run_dequantize};
 const kernel kernel_fake_channel_wise_dequantize_max_abs = {prepare_fake_channel_wise_dequantize_max_abs,
                                                             run_dequantize};
+
+/* --- quantize_linear and dequantize_linear: by a scale that is given, or in training observed --------------------- */
+
+enum { LINEAR_SCALE = 1, LINEAR_ZERO, LINEAR_ACCUM, LINEAR_STATE };
+enum { LINEAR_OUT_STATE = 1, LINEAR_OUT_ACCUM, LINEAR_OUT_SCALE };
+
+static weft_status prepare_linear(kernel_prepare *p) {
+    TRY(prepare_state(p, attr_int(p->op, "quant_axis", 0) >= 0, false));
+    quantize_state *s = p->state;
+    if (op_find_attr(p->op, "qmax")) s->steps = (double)attr_int(p->op, "qmax", 127); /* Paddle 3 says it */
+    s->to_even = attr_int(p->op, "round_type", 0) == 0;
+    s->is_test = attr_bool(p->op, "is_test", true);
+    s->copies = attr_bool(p->op, "only_observer", false);
+    return NULL;
+}
+
+static weft_status prepare_quantize_linear(kernel_prepare *p) {
+    TRY(prepare_linear(p));
+    const quantize_state *s = p->state;
+    const tensor *x = type_in(p, 0);
+    bool by_average = !s->is_test && attr_int(p->op, "quant_axis", 0) < 0;
+    if (s->is_test) TRY(require_present(p, type_in(p, LINEAR_SCALE), "Scale"));
+    if (s->is_test) return require_like(p, x, type_in(p, LINEAR_SCALE), s->channels.extent, "Scale");
+    TRY(require_present(p, type_out(p, LINEAR_OUT_SCALE), "OutScale"));
+    TRY(require_like(p, x, type_out(p, LINEAR_OUT_SCALE), s->channels.extent, "OutScale"));
+    for (int k = 0; k < 2 && by_average; k++) {
+        TRY(require_present(p, type_in(p, LINEAR_ACCUM + k), p->schema->inputs[LINEAR_ACCUM + k].name));
+        TRY(require_like(p, x, type_in(p, LINEAR_ACCUM + k), 1, p->schema->inputs[LINEAR_ACCUM + k].name));
+        TRY(require_present(p, type_out(p, LINEAR_OUT_STATE + k), p->schema->outputs[LINEAR_OUT_STATE + k].name));
+        TRY(require_like(p, x, type_out(p, LINEAR_OUT_STATE + k), 1, p->schema->outputs[LINEAR_OUT_STATE + k].name));
+    }
+    return NULL;
+}
+
+/* One scale is a moving average of what was seen, with a rate of 0.9; those of channels are what is seen. */
+static void observe_scales(const kernel_call *c, const quantize_state *s) {
+    const tensor *x = arg_in(c, 0), *accum = arg_in(c, LINEAR_ACCUM), *state = arg_in(c, LINEAR_STATE);
+    tensor *scale = arg_out(c, LINEAR_OUT_SCALE), *to_accum = arg_out(c, LINEAR_OUT_ACCUM);
+    if (!accum || !to_accum) {
+        for (int64_t k = 0; k < s->channels.extent; k++) tensor_set_real(scale, k, largest(s, x, k));
+        return;
+    }
+    double sum = 0.9 * tensor_real(accum, 0) + largest(s, x, 0), count = 0.9 * tensor_real(state, 0) + 1;
+    tensor_set_real(to_accum, 0, sum);
+    tensor_set_real(arg_out(c, LINEAR_OUT_STATE), 0, count);
+    tensor_set_real(scale, 0, sum / count);
+}
+
+static weft_status run_quantize_linear(const kernel_call *c) {
+    const quantize_state *s = c->state;
+    const tensor *x = arg_in(c, 0), *scale = s->is_test ? arg_in(c, LINEAR_SCALE) : arg_out(c, LINEAR_OUT_SCALE);
+    if (!s->is_test) observe_scales(c, s);
+    if (s->copies) copy_bytes(arg_out(c, 0)->data, x->data, tensor_nbytes(x));
+    for (int64_t k = 0; k < s->channels.extent && !s->copies; k++)
+        quantize(s, x, k, tensor_real(scale, k), arg_out(c, 0));
+    return NULL;
+}
+
+static weft_status prepare_dequantize_linear(kernel_prepare *p) {
+    TRY(prepare_linear(p));
+    TRY(require_present(p, type_in(p, LINEAR_SCALE), "Scale"));
+    return require_like(p, type_in(p, 0), type_in(p, LINEAR_SCALE), ((quantize_state *)p->state)->channels.extent,
+                        "Scale");
+}
+
+static weft_status run_dequantize_linear(const kernel_call *c) {
+    const tensor *x = arg_in(c, 0);
+    if (!((const quantize_state *)c->state)->copies) return run_dequantize(c);
+    copy_bytes(arg_out(c, 0)->data, x->data, tensor_nbytes(x));
+    return NULL;
+}
+
+const kernel kernel_quantize_linear = {prepare_quantize_linear, run_quantize_linear};
+const kernel kernel_dequantize_linear = {prepare_dequantize_linear, run_dequantize_linear};

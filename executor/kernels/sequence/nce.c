@@ -2,14 +2,17 @@
  *
  * With o = s(x w + b) of a class and n = its probability to be drawn, times the number of draws: -log(o / (o + n)) for
  * a true one, -log(n / (o + n)) for a drawn one. A seed other than 0 draws what Paddle draws, the same in every step:
- * numbers of the Mersenne Twister of 64 bits. Paddle: paddle/phi/kernels/cpu/nce_kernel.cc. */
+ * numbers of the Mersenne Twister of 64 bits. Given probabilities come with the tables of the alias method. Paddle:
+ * paddle/phi/kernels/cpu/nce_kernel.cc. */
 #include <math.h>
 
+#include "executor/kernels/fill/twister.h"
 #include "executor/kernels/layout.h"
 
-enum { IN_X, IN_LABEL, IN_WEIGHT, IN_BIAS, IN_ROW_WEIGHT, IN_LOGITS, IN_SAMPLES, IN_COST_GRAD };
+enum { IN_X, IN_LABEL, IN_WEIGHT, IN_BIAS, IN_ROW_WEIGHT, IN_PROBS, IN_ALIAS, IN_ALIAS_PROBS };
+enum { IN_LOGITS = 5, IN_SAMPLES, IN_COST_GRAD, GRAD_IN_PROBS };
 enum { OUT_COST, OUT_LOGITS, OUT_SAMPLES, OUT_X_GRAD = 0, OUT_WEIGHT_GRAD, OUT_BIAS_GRAD };
-enum { UNIFORM, LOG_UNIFORM };
+enum { UNIFORM, LOG_UNIFORM, GIVEN, NO_ALIAS = -1 };
 
 typedef struct nce_state {
     int64_t rows, width, classes, ntrue, nsamples; /* nsamples: the true ones and those drawn */
@@ -44,8 +47,8 @@ static weft_status prepare_common(kernel_prepare *p) {
             return kernel_unsupported(p, "custom_neg_classes: no such class");
     s->sampler = attr_int(p->op, "sampler", 0);
     s->seed = attr_int(p->op, "seed", 0);
-    if (s->sampler != UNIFORM && s->sampler != LOG_UNIFORM)
-        return kernel_unsupported(p, "sampler: expected 0 (uniform) or 1 (log uniform), found %lld",
+    if (s->sampler < UNIFORM || s->sampler > GIVEN)
+        return kernel_unsupported(p, "sampler: expected 0 (uniform), 1 (log uniform) or 2 (given), found %lld",
                                   (long long)s->sampler);
     if (attr_bool(p->op, "is_sparse", false)) return kernel_unsupported(p, "expected is_sparse = false");
     return NULL;
@@ -53,59 +56,42 @@ static weft_status prepare_common(kernel_prepare *p) {
 
 /* --- draws -------------------------------------------------------------------------------------------------------- */
 
-enum { TWISTER_WORDS = 312, TWISTER_SHIFT = 156 };
-
-typedef struct twister {
-    uint64_t words[TWISTER_WORDS];
-    int next;
-} twister;
-
-static void twister_init(twister *t, uint64_t seed) {
-    t->words[0] = seed;
-    for (int i = 1; i < TWISTER_WORDS; i++)
-        t->words[i] = UINT64_C(6364136223846793005) * (t->words[i - 1] ^ t->words[i - 1] >> 62) + (uint64_t)i;
-    t->next = TWISTER_WORDS;
+/* Of classes with given probabilities one is drawn evenly; where a second draw says so, its alias takes its place. */
+static int64_t draw_given(const kernel_call *c, const nce_state *s, twister *t) {
+    int64_t class = (int64_t)twister_below(t, (uint64_t)s->classes);
+    if (!(twister_unit(t) > tensor_real(arg_in(c, IN_ALIAS_PROBS), class))) return class;
+    int64_t alias = tensor_integer(arg_in(c, IN_ALIAS), class);
+    return alias == NO_ALIAS ? class : alias;
 }
 
-static uint64_t twister_next(twister *t) {
-    if (t->next == TWISTER_WORDS) {
-        for (int i = 0; i < TWISTER_WORDS; i++) {
-            uint64_t both =
-                (t->words[i] & ~UINT64_C(0x7FFFFFFF)) | (t->words[(i + 1) % TWISTER_WORDS] & UINT64_C(0x7FFFFFFF));
-            t->words[i] = t->words[(i + TWISTER_SHIFT) % TWISTER_WORDS] ^ both >> 1 ^
-                          (both & 1 ? UINT64_C(0xB5026F5AA96619E9) : 0);
-        }
-        t->next = 0;
-    }
-    uint64_t x = t->words[t->next++];
-    x ^= x >> 29 & UINT64_C(0x5555555555555555);
-    x ^= x << 17 & UINT64_C(0x71D67FFFEDA60000);
-    x ^= x << 37 & UINT64_C(0xFFF7EEE000000000);
-    return x ^ x >> 43;
+static int64_t draw(const kernel_call *c, const nce_state *s, twister *t) {
+    if (s->sampler == GIVEN) return draw_given(c, s, t);
+    if (s->sampler == UNIFORM) return (int64_t)twister_below(t, (uint64_t)s->classes);
+    return (int64_t)(exp(twister_unit(t) * log((double)s->classes)) - 1) % s->classes;
 }
 
-static int64_t draw(const nce_state *s, twister *t) {
-    uint64_t n = (uint64_t)s->classes, share = UINT64_MAX / n, x;
-    if (s->sampler == LOG_UNIFORM) {
-        double u = (double)twister_next(t) / 18446744073709551616.0;
-        return (int64_t)(exp(u * log((double)s->classes)) - 1) % s->classes;
-    }
-    do x = twister_next(t);
-    while (x >= n * share);
-    return (int64_t)(x / share);
-}
-
-/* Its probability to be drawn, times the number of draws. */
-static double noise_of(const nce_state *s, int64_t class) {
+/* Its probability to be drawn, times the number of draws. `probs`: those that are given. */
+static double noise_of(const nce_state *s, const tensor *probs, int64_t class) {
     double draws = (double)(s->nsamples - s->ntrue), n = (double)s->classes, k = (double)class;
+    if (s->sampler == GIVEN) return draws * tensor_real(probs, class);
     return draws * (s->sampler == LOG_UNIFORM ? log((k + 2) / (k + 1)) / log(n) : 1 / n);
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
 
+static weft_status require_probs(const kernel_prepare *p, int input) {
+    const nce_state *s = p->state;
+    if (s->sampler != GIVEN) return NULL;
+    TRY(require_real(p, type_in(p, input), p->schema->inputs[input].name));
+    return require_numel(p, type_in(p, input), s->classes, p->schema->inputs[input].name);
+}
+
 static weft_status prepare(kernel_prepare *p) {
     TRY(prepare_common(p));
+    TRY(require_probs(p, IN_PROBS));
+    TRY(require_probs(p, IN_ALIAS_PROBS));
     const nce_state *s = p->state;
+    if (s->sampler == GIVEN) TRY(require_numel(p, type_in(p, IN_ALIAS), s->classes, "CustomDistAlias"));
     const tensor *x = type_in(p, IN_X), *samples = type_out(p, OUT_SAMPLES);
     int64_t all = s->rows * s->nsamples;
     TRY(require_present(p, type_out(p, OUT_COST), "Cost"));
@@ -126,9 +112,9 @@ static weft_status take_samples(const kernel_call *c, const nce_state *s) {
         for (int64_t j = 0; j < s->nsamples; j++) {
             int64_t class = j < s->ntrue ? tensor_integer(arg_in(c, IN_LABEL), i * s->ntrue + j)
                             : s->given   ? s->given[j - s->ntrue]
-                                         : draw(s, t);
+                                         : draw(c, s, t);
             if (class < 0 || class >= s->classes)
-                return kernel_failed(c, "Label: expected 0 to %lld, found %lld", (long long)s->classes - 1,
+                return kernel_failed(c, "Label, or an alias: expected 0 to %lld, found %lld", (long long)s->classes - 1,
                                      (long long)class);
             samples[i * s->nsamples + j] = class;
         }
@@ -144,7 +130,7 @@ static weft_status run(const kernel_call *c) {
         double cost = 0;
         for (int64_t j = 0; j < s->nsamples; j++) {
             int64_t class = samples[i * s->nsamples + j];
-            double sum = bias ? tensor_real(bias, class) : 0, noise = noise_of(s, class);
+            double sum = bias ? tensor_real(bias, class) : 0, noise = noise_of(s, arg_in(c, IN_PROBS), class);
             for (int64_t k = 0; k < s->width; k++)
                 sum += tensor_real(x, i * s->width + k) * tensor_real(w, class * s->width + k);
             double o = 1 / (1 + exp(-sum));
@@ -161,6 +147,7 @@ static weft_status run(const kernel_call *c) {
 
 static weft_status prepare_grad(kernel_prepare *p) {
     TRY(prepare_common(p));
+    TRY(require_probs(p, GRAD_IN_PROBS));
     const nce_state *s = p->state;
     const tensor *x = type_in(p, IN_X);
     int64_t all = s->rows * s->nsamples;
@@ -179,7 +166,7 @@ static weft_status run_grad(const kernel_call *c) {
     tensor_clear(dx), tensor_clear(dw), tensor_clear(db);
     for (int64_t at = 0; at < s->rows * s->nsamples; at++) {
         int64_t i = at / s->nsamples, class = tensor_integer(arg_in(c, IN_SAMPLES), at);
-        double o = tensor_real(arg_in(c, IN_LOGITS), at), noise = noise_of(s, class);
+        double o = tensor_real(arg_in(c, IN_LOGITS), at), noise = noise_of(s, arg_in(c, GRAD_IN_PROBS), class);
         double slope = at % s->nsamples < s->ntrue ? noise / (o + noise) * (o - 1) : o * (1 - o) / (o + noise);
         slope *= tensor_real(arg_in(c, IN_COST_GRAD), i);
         if (arg_in(c, IN_ROW_WEIGHT)) slope *= tensor_real(arg_in(c, IN_ROW_WEIGHT), i);
