@@ -199,6 +199,8 @@ static const struct {
     [CLAIM_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
     [CLAIM_SAME] = {"same", HAS_OP | HAS_OTHER},
     [CLAIM_FILL] = {"fill", HAS_OP | HAS_VAR},
+    [CLAIM_WEIGHT] = {"weight", HAS_OP | HAS_VAR},
+    [CLAIM_WEIGH] = {"weigh", HAS_OP | HAS_OTHER | HAS_VAR},
     [CLAIM_GATHER] = {"gather", HAS_OP | HAS_OTHER | HAS_VAR | HAS_TEXT | HAS_FACTOR},
 };
 

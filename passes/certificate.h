@@ -23,6 +23,8 @@ typedef enum claim_kind {
     CLAIM_SAME,   /* op, which is removed, gave what other gives */
     CLAIM_GATHER, /* slot `text` of other gets var of all ranks, which op gathers (or adds up), times factor */
     CLAIM_FILL,   /* op fills in its number for a rank's rows of var */
+    CLAIM_WEIGHT, /* op makes the weight of a rank's rows of var, a feed */
+    CLAIM_WEIGH,  /* var is weighed by op, after other: its reduce comes next, or nothing reads it but who fetches it */
     CLAIM_COUNT
 } claim_kind;
 

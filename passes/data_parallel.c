@@ -188,7 +188,7 @@ static weft_status write_dist(dp_plan *plan) {
 
 /* What the ranks get: the claims beside those of insert_reduces. */
 static weft_status claim_ranks(dp_plan *plan) {
-    if ((plan->combine == DP_TOKENS || plan->pads) && plan->pass->certificate) plan->pass->certificate->claims_all = false;
+    if (plan->combine == DP_TOKENS && plan->pass->certificate) plan->pass->certificate->claims_all = false;
     TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_RANKS,
                                                 .ring = DP_RING,
                                                 .count = plan->nranks,

@@ -5,6 +5,7 @@
  * So each gradient is multiplied by n b / B before the ranks' are averaged. B is the sum of b over ranks, once a step;
  * where parts are equal the weight is 1 and changes no bit. Losses that are sums need no weights. What is read of a
  * rank's mean loss is weighted too, so that the mean over ranks is the batch's. */
+#include "passes/certificate.h"
 #include "passes/data_parallel.h"
 
 /* --- what does not go with it ------------------------------------------------------------------------------------- */
@@ -91,7 +92,8 @@ static weft_status insert_weight(dp_plan *plan, weft_op *before, weft_var *fed) 
     TRY(weft_op_set_attr_float(op, "bias", 0.0));
     TRY(weft_op_set_attr_bool(op, "bias_after_scale", true));
     TRY(insert(plan, before, "elementwise_div", "X", scaled, plan->weight, &op));
-    return weft_op_add_input(op, "Y", all);
+    TRY(weft_op_add_input(op, "Y", all));
+    return pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_WEIGHT, .op = op, .var = fed});
 }
 
 weft_status dp_begin_weights(dp_plan *plan) {
@@ -130,6 +132,7 @@ weft_status dp_weigh(dp_plan *plan, weft_var *var, weft_op **after) {
     TRY(weft_op_add_output(op, "Out", var));
     TRY(weft_op_set_attr_int(op, "axis", -1));
     TRY(weft_op_set_attr_int(op, "op_role", weft_op_role(*after) & WEFT_ROLE_BACKWARD));
+    TRY(pass_claim_add(plan->pass, (pass_claim){.kind = CLAIM_WEIGH, .op = op, .other = *after, .var = var}));
     *after = op;
     return weft_op_set_attr_string(op, "op_namescope", "/auto_parallel/data_parallel");
 }

@@ -62,8 +62,11 @@ static weft_status begin(cert_checker *c, const weft_program *before, const weft
     c->next_gather = ARENA_ARRAY(c->arena, size_t, c->doc.nclaims + 1);
     c->is_feed = ARENA_ARRAY(c->arena, bool, nvars);
     c->is_split_feed = ARENA_ARRAY(c->arena, bool, nvars);
+    c->is_weighed_loss = ARENA_ARRAY(c->arena, bool, nvars);
+    c->is_weight = ARENA_ARRAY(c->arena, bool, after->nall_vars + 1);
     if (!c->old_inputs || !c->new_inputs || !c->first_base || !c->seed || !c->dense || !c->of_rows || !c->same_as ||
-        !c->wait_of || !c->is_feed || !c->is_split_feed || !c->first_gather || !c->next_gather)
+        !c->wait_of || !c->is_feed || !c->is_split_feed || !c->is_weighed_loss || !c->is_weight || !c->first_gather ||
+        !c->next_gather)
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnew; i++) c->wait_of[i] = CERT_NONE;
     for (size_t i = 0; i < c->nold; i++) c->same_as[i] = CERT_NONE;

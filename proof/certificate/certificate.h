@@ -25,6 +25,8 @@ typedef enum cert_kind {
     CERT_SAME,
     CERT_GATHER,
     CERT_FILL,
+    CERT_WEIGHT,
+    CERT_WEIGH,
     CERT_KIND_COUNT
 } cert_kind;
 
@@ -126,7 +128,10 @@ typedef struct cert_base {
     bool varies;      /* ranks hold different values: it comes from their rows */
 } cert_base;
 
-enum { CERT_ROWS_OF_ALL = 64 }; /* beside weft_reduce: a join that puts the rows of all ranks one after another */
+enum {                        /* beside weft_reduce */
+       CERT_ROWS_OF_ALL = 64, /* a join that puts the rows of all ranks one after another */
+       CERT_BY_ROWS           /* no join: each rank's, times the weight of its rows */
+};
 
 typedef struct cert_join {
     uint32_t parent;
@@ -202,6 +207,10 @@ typedef struct cert_checker {
     const cert_claim *ranks; /* NULL: none */
     bool *is_split_feed;     /* by var id of the program before */
     bool *is_feed;
+    const cert_claim *weight;  /* NULL: none */
+    bool *of_weight;           /* by number: it makes the weight */
+    bool *is_weight;           /* by var id of the program after: it holds the weight by now */
+    bool *is_weighed_loss;     /* by var id of the program before */
     size_t nchecked;           /* values that were held against each other */
     int64_t step_ns, bound_ns; /* of the last bucket plan; 0: none */
     const char *gap;           /* of that, what the bound leaves out; NULL: it is within 1 % */
@@ -276,6 +285,13 @@ WEFT_MUST_USE weft_status cert_check_gather(cert_checker *c, const cert_claim *c
 const weft_var *cert_rows_of_gather(const cert_checker *c, const cert_claim *claim);
 bool cert_gathers(const cert_checker *c,
                   const cert_claim *claim); /* else it sums: the rows are the same on all ranks */
+/* Means of ranks that have different numbers of rows (weights.c): what is claimed; whether a claimed reduce is of what
+ * is weighed; the link in the program before; an inserted op of the program after. */
+WEFT_MUST_USE weft_status cert_prepare_weight(cert_checker *c, const cert_claim *claim);
+WEFT_MUST_USE weft_status cert_prepare_weigh(cert_checker *c, const cert_claim *claim);
+bool cert_is_weighed(const cert_checker *c, const cert_claim *reduce);
+WEFT_MUST_USE weft_status cert_apply_weigh(cert_checker *c, const cert_claim *claim);
+WEFT_MUST_USE weft_status cert_follow_weight(cert_checker *c, weft_op *op, uint32_t at, bool *out_is);
 /* The bucket plan of a pass that has one (buckets.c). */
 WEFT_MUST_USE weft_status cert_check_buckets(cert_checker *c, size_t pass);
 

@@ -69,7 +69,9 @@ static weft_status prepare_reduce(cert_checker *c, const cert_claim *claim) {
     if (cert_snap(claim->factor) != cert_snap(factor))
         return cert_refuse(c, "the ranks' \"%s\" are claimed to be joined times %g: expected %g", claim->var,
                            claim->factor, factor);
-    return NULL;
+    if (cert_is_weighed(c, claim) == (c->weight && mean)) return NULL;
+    return cert_refuse(c, "the ranks' \"%s\" are claimed to be joined %s the weight of their rows", claim->var,
+                       mean ? "without" : "with");
 }
 
 static weft_status prepare_seed(cert_checker *c, const cert_claim *claim) {
@@ -149,6 +151,8 @@ weft_status cert_prepare_claims(cert_checker *c) {
         case CERT_SAME: TRY(prepare_same(c, claim)); break;
         case CERT_FILL: TRY(prepare_fill(c, claim)); break;
         case CERT_GATHER: TRY(cert_prepare_gather(c, i)); break;
+        case CERT_WEIGHT: TRY(cert_prepare_weight(c, claim)); break;
+        case CERT_WEIGH: TRY(cert_prepare_weigh(c, claim)); break;
         default: break;
         }
     }

@@ -408,6 +408,7 @@ static const char *words_of(row_state s) {
 static weft_status check_loss(reading *r, const weft_var *v, bool is_differentiated) {
     cert_checker *c = r->c;
     row_state s = state_of(r, v), claimed = strcmp(c->ranks->text, "sum") == 0 ? SUM : MEAN;
+    bool is_mean = s == MEAN;
     if (s == ROWS && !is_differentiated) return NULL; /* rows of ranks are put together */
     if (s == ROWS) s = SUM;                           /* of the gradients of all rows */
     if (s == SAME) s = MEAN;
@@ -415,6 +416,9 @@ static weft_status check_loss(reading *r, const weft_var *v, bool is_differentia
         c->underived = arena_format(c->arena, "\"%s\" (%s)", v->name->bytes,
                                     cert_op_text(c, c->old_ops[r->unknown[v->id]], r->unknown[v->id]));
     if (s == UNKNOWN) return c->underived ? NULL : base_out_of_memory();
+    bool lacks_weight = c->weight && !is_differentiated && is_mean && !c->is_weighed_loss[v->id];
+    if (lacks_weight)
+        return cert_refuse(c, "the loss \"%s\" is a mean of a rank's rows without their weight", v->name->bytes);
     if (s == claimed) return NULL;
     return cert_refuse(c, "the loss \"%s\" is %s of what ranks compute of their rows, claimed to be %s", v->name->bytes,
                        words_of(s), words_of(claimed));
@@ -430,6 +434,18 @@ static const weft_var *seeded(const cert_checker *c, const weft_op *op) {
                                       : NULL;
 }
 
+/* What is weighed without a reduce is a mean. */
+static weft_status check_weighed(reading *r) {
+    cert_checker *c = r->c;
+    for (size_t i = 0; i < c->before.p->nall_vars && !c->message; i++) {
+        const weft_var *v = program_var(c->before.p, i);
+        row_state s = c->is_weighed_loss[i] ? state_of(r, v) : MEAN;
+        if (s == MEAN || (s == UNKNOWN && c->underived)) continue;
+        TRY(cert_refuse(c, "\"%s\" is weighed by a rank's rows, and is no mean of them", v->name->bytes));
+    }
+    return NULL;
+}
+
 static weft_status check_losses(reading *r) {
     cert_checker *c = r->c;
     for (uint32_t k = 0; k < c->nold && !c->message; k++) {
@@ -443,7 +459,7 @@ static weft_status check_losses(reading *r) {
             if (v->block && !v->persistable) TRY(check_loss(r, v, false));
         }
     }
-    return NULL;
+    return c->message ? NULL : check_weighed(r);
 }
 
 weft_status cert_check_losses(cert_checker *c) {

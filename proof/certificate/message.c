@@ -29,6 +29,8 @@ static const char *chain_text(cert_checker *c, uint32_t chain, const char *messa
     if (j->reduce == CERT_ROWS_OF_ALL)
         return arena_format(c->arena, "what all ranks of ring %lld have of %s", (long long)j->ring,
                             chain_text(c, j->parent, message));
+    if (j->reduce == CERT_BY_ROWS)
+        return arena_format(c->arena, "what a rank's rows weigh of %s", chain_text(c, j->parent, message));
     return arena_format(c->arena, "%s over ring %lld of %s", (unsigned)j->reduce < 7 ? kinds[j->reduce] : "reduce",
                         (long long)j->ring, chain_text(c, j->parent, message));
 }

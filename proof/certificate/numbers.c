@@ -77,9 +77,11 @@ weft_status cert_number_ops(cert_checker *c) {
     c->removed_by = ARENA_ARRAY(c->arena, uint32_t, c->nnumbers + 1);
     c->inserted_by = ARENA_ARRAY(c->arena, uint32_t, c->nnumbers + 1);
     c->gather_of = ARENA_ARRAY(c->arena, size_t, c->nnumbers + 1);
+    c->of_weight = ARENA_ARRAY(c->arena, bool, c->nnumbers + 1);
     c->inserted_type = ARENA_ARRAY(c->arena, const char *, c->nnumbers + 1);
     c->joined = ARENA_ARRAY(c->arena, cert_value, c->nnumbers + 1);
-    if (!c->new_position || !c->removed_by || !c->inserted_by || !c->inserted_type || !c->joined || !c->gather_of)
+    if (!c->new_position || !c->removed_by || !c->inserted_by || !c->inserted_type || !c->joined || !c->gather_of ||
+        !c->of_weight)
         return base_out_of_memory();
     for (size_t i = 0; i < c->nnumbers; i++) c->new_position[i] = c->removed_by[i] = c->inserted_by[i] = CERT_NONE;
     for (size_t p = 0; p < c->doc.npasses && !c->message; p++) {

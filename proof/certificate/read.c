@@ -36,6 +36,8 @@ static const struct {
     [CERT_WAIT] = {"wait", HAS_OP | HAS_OTHER | HAS_VAR},
     [CERT_SAME] = {"same", HAS_OP | HAS_OTHER},
     [CERT_FILL] = {"fill", HAS_OP | HAS_VAR},
+    [CERT_WEIGHT] = {"weight", HAS_OP | HAS_VAR},
+    [CERT_WEIGH] = {"weigh", HAS_OP | HAS_OTHER | HAS_VAR},
     [CERT_GATHER] = {"gather", HAS_OP | HAS_OTHER | HAS_VAR | HAS_TEXT | HAS_FACTOR},
 };
 

@@ -87,7 +87,8 @@ weft_status cert_join_value(cert_checker *c, cert_value v, int64_t ring_id, int 
     TRY(scale_value(c, v, factor, out));
     cert_part *parts = (cert_part *)out->parts;
     for (size_t i = 0; i < out->count; i++) {
-        bool sums = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG || reduce == CERT_ROWS_OF_ALL;
+        bool sums = reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG || reduce == CERT_ROWS_OF_ALL ||
+                    reduce == CERT_BY_ROWS;
         bool orders = reduce == WEFT_REDUCE_MAX || reduce == WEFT_REDUCE_MIN;
         if (!sums && parts[i].factor != 1 && !(orders && parts[i].factor > 0)) {
             TRY(cert_new_base(c, CERT_NONE, "a factor within a collective that is no sum", &parts[i].base));
@@ -162,8 +163,8 @@ static weft_status first_value(cert_world *w, const weft_var *v, bool is_written
     const weft_var *old = old_var(w, v);
     const cert_checker *c = w->c;
     if (!old) return unknown_value(w->c, v->name->bytes, out);
-    if (!is_written && w->is_after && c->ranks && v->block && v->block->idx == 0 && !v->persistable && v->kind == WEFT_DENSE_TENSOR &&
-        v->has_tensor && !c->is_feed[old->id])
+    if (!is_written && w->is_after && c->ranks && v->block && v->block->idx == 0 && !v->persistable &&
+        v->kind == WEFT_DENSE_TENSOR && v->has_tensor && !c->is_feed[old->id])
         TRY(cert_refuse(w->c, "\"%s\" is read before it is written, but no claim says what each rank is fed",
                         v->name->bytes));
     return cert_simple(w->c, old->id, 1, out);

@@ -132,7 +132,7 @@ static weft_status opaque_before(cert_checker *c, weft_op *op, uint32_t k, cert_
     return pending_outputs(w, op);
 }
 
-/* The reduces that data parallelism is claimed to put behind an op, as 1 + index of a claim. */
+/* The reduces, and weights, that data parallelism is claimed to put behind an op, as 1 + index of a claim. */
 typedef struct reduce_lists {
     size_t *first; /* by op */
     size_t *next;  /* by claim */
@@ -143,7 +143,7 @@ static weft_status list_reduces(cert_checker *c, reduce_lists *out) {
     out->next = ARENA_ARRAY(c->arena, size_t, c->doc.nclaims + 1);
     if (!out->first || !out->next) return base_out_of_memory();
     for (size_t i = c->doc.nclaims; i-- > 0;) {
-        if (c->doc.claims[i].kind != CERT_REDUCE) continue;
+        if (c->doc.claims[i].kind != CERT_REDUCE && c->doc.claims[i].kind != CERT_WEIGH) continue;
         size_t *first = &out->first[c->doc.claims[i].other];
         out->next[i] = *first;
         *first = i + 1;
@@ -155,6 +155,10 @@ static weft_status list_reduces(cert_checker *c, reduce_lists *out) {
 static weft_status claimed_reduces(cert_checker *c, uint32_t k, const reduce_lists *lists) {
     for (size_t i = lists->first[k]; i; i = lists->next[i - 1]) {
         const cert_claim *claim = &c->doc.claims[i - 1];
+        if (claim->kind == CERT_WEIGH) {
+            TRY(cert_apply_weigh(c, claim));
+            continue;
+        }
         weft_var *v = block_find_text(c->before.p->blocks[0], claim->var, strlen(claim->var));
         cert_value value;
         TRY(cert_read_var(&c->before, v, &c->joined[claim->op]));
@@ -354,6 +358,9 @@ static weft_status opaque_after(cert_checker *c, weft_op *op, uint32_t at, uint3
 static weft_status step_after(cert_checker *c, weft_op *op, uint32_t at, uint32_t k, uint32_t *last_kept) {
     cert_rule rule = cert_rule_of(op);
     nested_uses none = {.count = 0};
+    bool is_weight = false;
+    if (k == CERT_NONE) TRY(cert_follow_weight(c, op, at, &is_weight));
+    if (is_weight) return NULL;
     if (k != CERT_NONE && !op_is(op, c->old_ops[k]->type->bytes))
         return cert_refuse(c, "%s has the number of %s before", cert_op_text(c, op, at),
                            cert_op_text(c, c->old_ops[k], k));

@@ -28,7 +28,8 @@ static const struct {
 } gather_mutants[] = {
     {"gradients not divided", "\"factor\": 0.5, \"text\": \"Out@GRAD\"", "\"factor\": 1, \"text\": \"Out@GRAD\"",
      "claimed to count 1 times in slot \"Out@GRAD\""},
-    {"ids divided", "\"factor\": 1.0, \"text\": \"Ids\"", "\"factor\": 0.5, \"text\": \"Ids\"", "claimed to count 0.5 times"},
+    {"ids divided", "\"factor\": 1.0, \"text\": \"Ids\"", "\"factor\": 0.5, \"text\": \"Ids\"",
+     "claimed to count 0.5 times"},
     {"another slot", "\"factor\": 1.0, \"text\": \"Ids\"", "\"factor\": 1, \"text\": \"W\"", "did not insert"},
     {"another var", "\"var\": \"ids\", \"factor\"", "\"var\": \"w\", \"factor\"", "did not insert"},
     {"another reader", "\"other\": 6, \"var\": \"ids\"", "\"other\": 0, \"var\": \"ids\"", NULL},
@@ -43,6 +44,46 @@ Test(proof_certificate_mutants, false_claims_of_gathered_rows_are_refused) {
         make_rows(&p, false, "data_parallel: {ranks: 2}");
         p.text = replace(p.text, gather_mutants[i].from, gather_mutants[i].to);
         expect(&p, WEFT_CERTIFICATE_BAD, gather_mutants[i].message, gather_mutants[i].what);
+        destroy(&p);
+    }
+}
+
+/* The golden program of any batch: ranks that have different numbers of rows weigh their means. */
+static void make_weighed(pair *p, const char *list) {
+    weft_program *golden;
+    char *bytes, *yaml;
+    size_t nbytes;
+    must(weft_program_load(context, "tests/golden/full_list/in.yaml", NULL, &golden));
+    must(weft_program_print(golden, WEFT_FORM_YAML, &bytes, &nbytes));
+    yaml = strdup(bytes);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_program_destroy(golden);
+    while (strstr(yaml, "[8, ")) yaml = replace(yaml, "[8, ", "[-1, ");
+    make_yaml(p, yaml, list);
+}
+
+static const struct {
+    const char *what, *from, *to, *message;
+} weight_mutants[] = {
+    {"rows of what is no feed", "\"weight\", \"op\": 14, \"var\": \"x\"", "\"weight\", \"op\": 14, \"var\": \"w\"",
+     "make the weight"},
+    {"by another op", "\"weight\", \"op\": 14", "\"weight\", \"op\": 13", "make the weight"},
+    {"sums that are weighed", "\"text\": \"mean\"", "\"text\": \"sum\"", NULL},
+    {"a gradient that no reduce averages", "\"other\": 6, \"var\": \"w@GRAD\"}", "\"other\": 5, \"var\": \"w@GRAD\"}",
+     "neither averaged nor a loss"},
+    {"a value that others read", "\"other\": 6, \"var\": \"w@GRAD\"}", "\"other\": 0, \"var\": \"h\"}",
+     "neither averaged nor a loss"},
+    {"another feed's rows", "\"feed\", \"var\": \"x\", \"text\": \"rows\"",
+     "\"feed\", \"var\": \"x\", \"text\": \"whole\"", NULL},
+};
+
+Test(proof_certificate_mutants, false_claims_of_weights_are_refused) {
+    for (size_t i = 0; i < sizeof weight_mutants / sizeof *weight_mutants; i++) {
+        pair p;
+        make_weighed(&p, "data_parallel: {ranks: 2, uneven: pad}");
+        expect(&p, WEFT_CERTIFIED, NULL, weight_mutants[i].what);
+        p.text = replace(p.text, weight_mutants[i].from, weight_mutants[i].to);
+        expect(&p, WEFT_CERTIFICATE_BAD, weight_mutants[i].message, weight_mutants[i].what);
         destroy(&p);
     }
 }
@@ -85,6 +126,9 @@ Test(proof_certificate_mutants, every_claim_is_needed) {
     destroy(&p);
     make_rows(&p, true, "data_parallel: {ranks: 2}");
     expect_all_needed(&p, "rows that all ranks look up");
+    destroy(&p);
+    make_weighed(&p, "data_parallel: {ranks: 2, uneven: pad}, prune_grad_scale, coalesce_grads");
+    expect_all_needed(&p, "rows that are not equally many");
     destroy(&p);
     if (!make_fixture(&p, "torch/ddp/mlp6.w2/before.fx.json", "fuse_allreduce_buckets: {mode: in_place}")) return;
     expect_all_needed(&p, "a traced graph");
@@ -170,6 +214,36 @@ Test(proof_certificate_mutants, mutants_of_gathered_rows_are_refused) {
     }
 }
 
+static const struct {
+    const char *what, *from, *to, *message;
+} weight_program_mutants[] = {
+    {"of more ranks", "scale: 2.0", "scale: 4.0", "make the weight"},
+    {"of another extent", "starts: [0]", "starts: [1]", "make the weight"},
+    {"of two extents", "ends: [1]", "ends: [2]", "make the weight"},
+    {"of one rank", "{c_allreduce_sum: {X: [dp_rows]}", "{c_allreduce_max: {X: [dp_rows]}", NULL},
+    {"of other rows", "shape: {Input: [x]}", "shape: {Input: [w]}", "make the weight"},
+    {"upside down", "elementwise_div: {X: [dp_rows_by_ranks], \"Y\": [dp_batch]}",
+     "elementwise_div: {X: [dp_batch], \"Y\": [dp_rows_by_ranks]}", "make the weight"},
+    {"twice", "elementwise_mul: {X: [w@GRAD], \"Y\": [dp_weight]}", "elementwise_mul: {X: [w@GRAD], \"Y\": [w@GRAD]}",
+     NULL},
+    {"another gradient", "elementwise_mul: {X: [w@GRAD], \"Y\": [dp_weight]}, out: {Out: [w@GRAD]}",
+     "elementwise_mul: {X: [b@GRAD], \"Y\": [dp_weight]}, out: {Out: [b@GRAD]}", NULL},
+    {"the loss is not weighed", "elementwise_mul: {X: [loss], \"Y\": [dp_weight]}, out: {Out: [loss]}",
+     "elementwise_mul: {X: [loss@GRAD], \"Y\": [dp_weight]}, out: {Out: [loss@GRAD]}", NULL},
+    {"by a part of the weight", "\"Y\": [dp_weight]}, out: {Out: [b@GRAD]}", "\"Y\": [dp_batch]}, out: {Out: [b@GRAD]}",
+     NULL},
+};
+
+Test(proof_certificate_mutants, mutants_of_weights_are_refused) {
+    for (size_t i = 0; i < sizeof weight_program_mutants / sizeof *weight_program_mutants; i++) {
+        pair p;
+        make_weighed(&p, "data_parallel: {ranks: 2, uneven: pad}");
+        mutate_program(&p, weight_program_mutants[i].from, weight_program_mutants[i].to);
+        expect(&p, WEFT_CERTIFICATE_BAD, weight_program_mutants[i].message, weight_program_mutants[i].what);
+        destroy(&p);
+    }
+}
+
 static weft_op *find_op(const pair *p, const char *type) {
     FOR_EACH_OP(op, p->after->blocks[0]) {
         if (op_is(op, type)) return op;
@@ -232,6 +306,9 @@ Test(proof_certificate_mutants, every_argument_is_seen) {
     destroy(&p);
     make_rows(&p, false, "data_parallel: {ranks: 2}");
     cr_expect_gt(expect_all_seen(&p, "rows", 1), 20);
+    destroy(&p);
+    make_weighed(&p, "data_parallel: {ranks: 2, uneven: pad}, prune_grad_scale, coalesce_grads");
+    cr_expect_gt(expect_all_seen(&p, "weights", 1), 40);
     destroy(&p);
     if (!make_fixture(&p, "torch/ddp/mlp6.w2/before.fx.json", "fuse_allreduce_buckets, schedule_comm_wait")) return;
     cr_expect_gt(expect_all_seen(&p, "mlp6", 1), 60);
