@@ -323,6 +323,7 @@ static weft_status make_parallel(dp_plan *plan) {
 
     TRY(report_feeds(plan));
     TRY(report_rank_state(plan));
+    TRY(dp_report_loops(plan));
     TRY(claim_ranks(plan));
     TRY(write_dist(plan));
     if (plan->nranks == 1) return weft_pass_did(plan->pass, "one rank: nothing to reduce");

@@ -107,6 +107,8 @@ WEFT_MUST_USE weft_status dp_write_fills(dp_plan *plan);
 WEFT_MUST_USE weft_status dp_find_batch(dp_plan *plan);
 /* data_parallel_shapes.c: types of all vars, whole and a rank's; an attr that holds the global batch is an error. */
 WEFT_MUST_USE weft_status dp_infer_shapes(dp_plan *plan);
+/* data_parallel_loops.c: which loops and branches ranks run as their own rows say. */
+WEFT_MUST_USE weft_status dp_report_loops(dp_plan *plan);
 /* data_parallel_grads.c: the list of gradients to reduce, and those that op_role_var or the sidecar names. */
 WEFT_MUST_USE weft_status dp_begin_gradients(dp_plan *plan); /* none yet */
 WEFT_MUST_USE weft_status dp_add_gradient(dp_plan *plan, dp_gradient g);

@@ -124,7 +124,7 @@ blocks:
   - {elementwise_div_grad: {X: [v], "Y": ["y"], Out: [q], Out@GRAD: [q@GRAD]}, out: {X@GRAD: [v@GRAD], Y@GRAD: [y1@GRAD]}, attrs: {axis: -1, .role: backward}}
   - {sum: {X: [y0@GRAD, y1@GRAD]}, out: {Out: [y@GRAD]}, attrs: {.role: backward}}
 END
-"$weft" opt -q "$folder/root.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
+"$weft" opt "$folder/root.yaml" --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/report"
 for batch in '' '--batch 8'; do
     # shellcheck disable=SC2086
     prints 0 '^against the serial program: same over the real numbers' "a loop that parameters end is proved $batch" \
@@ -144,6 +144,10 @@ another gradient of the step|/X: \["*n"*@GRAD\]/s/scale: 0.5/scale: 0.25/
 half of the step's gradient is left out|s/{sum: {X: \[y0@GRAD, y1@GRAD\]}/{sum: {X: [y0@GRAD, y0@GRAD]}/
 the gradient is not carried from run to run|s/{X: \[y0@GRAD, y1@GRAD\]}, out: {Out: \["*y"*@GRAD\]}/{X: [y0@GRAD, y1@GRAD]}, out: {Out: [y0@GRAD]}/
 END
+! grep -q 'own rows' "$folder/report"
+ok $? "no rows of a rank end it"
+says 0 'while #6: each rank runs it as its own rows of abs_0.tmp_0 say' "rows of a rank end the other, and the report says so" \
+    "$weft" opt $until/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml"
 # How often a loop of a fed number runs is any number: what is planned without it proves nothing.
 "$weft" opt -q tests/data/loops/while_data/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
 prints 1 "a block's values are not followed" "a loop that a fed number ends is not proved" \
