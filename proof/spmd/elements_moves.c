@@ -126,11 +126,19 @@ static bool whole_elements(walk *w, uint32_t id, elements *out) {
     return true;
 }
 
+/* Parts of one partial value are of one family where they are seen as such: each by itself has its own. */
+static bool make_of_partial(walk *w, size_t rank, uint32_t id, elements *out) {
+    const lifter *l = w->l;
+    bool is_moved = view_argument(l->t, id) != TERM_NONE;
+    return w->depth >= SEES_PARTS && is_moved && lift_is_partial(l, &l->known[rank][id]) &&
+           elements_make(w, rank, id, out);
+}
+
 static bool find(walk *w, size_t rank, uint32_t id, elements *out) {
     if (rank == LIFT_ALL) return whole_elements(w, id, out);
     switch (w->l->known[rank][id].state) {
     case LIFT_PENDING: return w->waits = true, false;
-    case LIFT_KNOWN: return elements_of_known(w, rank, id, out);
+    case LIFT_KNOWN: return make_of_partial(w, rank, id, out) || elements_of_known(w, rank, id, out);
     default: return elements_make(w, rank, id, out);
     }
 }
