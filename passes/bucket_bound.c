@@ -305,14 +305,17 @@ static bool is_known(const own_kind *own, const bucket_kind *kind) {
     return known;
 }
 
-/* Near the plan's buckets, or near the largest one. False: some items weigh too much to be counted. */
-static weft_status weigh(finder *f, bool near_largest, bool *out_fits, bool *out_has_excess) {
+/* Lines near the plan's buckets, near the largest one, or without a latency. */
+typedef enum anchor { NEAR_MEAN, NEAR_LARGEST, NEAR_NONE, ANCHORS } anchor;
+
+/* False: some items weigh too much to be counted. */
+static weft_status weigh(finder *f, anchor near, bool *out_fits, bool *out_has_excess) {
     int64_t all = 0;
     *out_fits = true;
     for (size_t k = 0; k < f->p->nkinds; k++) {
         own_kind *own = &f->kinds[k];
         const bucket_kind *kind = &f->p->kinds[k];
-        size_t at = near_largest ? SIZE_MAX : own->mean;
+        size_t at = near == NEAR_MEAN ? own->mean : near == NEAR_LARGEST ? SIZE_MAX : 0;
         TRY(bucket_weigh(kind, kind->ncurves, own->items, own->alone, own->count, at, f->scratch, &own->weighed));
         all = sum(all, own->weighed.latency);
         for (size_t i = 0; i < own->count; i++) all = sum(all, own->weighed.weights[i]);
@@ -323,10 +326,10 @@ static weft_status weigh(finder *f, bool near_largest, bool *out_fits, bool *out
 }
 
 /* With the whole latency, with half of what small items lack, and without what they lack. */
-static weft_status try_lines(finder *f, bool near_largest) {
+static weft_status try_lines(finder *f, anchor near) {
     bool fits, has_excess = false;
     for (int k = 0; k < LOWERINGS; k++) {
-        TRY(weigh(f, near_largest, &fits, &has_excess));
+        TRY(weigh(f, near, &fits, &has_excess));
         if (!fits) return NULL;
         for (size_t i = 0; i < f->p->nkinds; i++) {
             own_kind *own = &f->kinds[i];
@@ -342,8 +345,8 @@ static weft_status try_lines(finder *f, bool near_largest) {
 static weft_status bound_by_lines(finder *f) {
     bool known = true;
     for (size_t k = 0; k < f->p->nkinds; k++) known = known && is_known(&f->kinds[k], &f->p->kinds[k]);
-    TRY(try_lines(f, false));
-    return known ? NULL : try_lines(f, true);
+    for (anchor near = NEAR_MEAN; near < (known ? NEAR_LARGEST : ANCHORS); near++) TRY(try_lines(f, near));
+    return NULL;
 }
 
 static weft_status bound_by_sets(finder *f, int64_t most_ns) {

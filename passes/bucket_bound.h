@@ -52,8 +52,8 @@ typedef struct bucket_weighed {
     int64_t excess;            /* by which a weight is less than the bytes' for want of it in the latency, at most */
 } bucket_weighed;
 
-/* By the first ncurves of the kind, of which items take alone_ns by themselves; near what buckets of `at` bytes take.
- */
+/* By the first ncurves of the kind, of which items take alone_ns by themselves; near what buckets of `at` bytes take;
+ * without a latency where that is 0. */
 WEFT_MUST_USE weft_status bucket_weigh(const bucket_kind *kind, size_t ncurves, const bucket_item *const *items,
                                        const int64_t *alone_ns, size_t n, size_t at, arena *scratch,
                                        bucket_weighed *out);

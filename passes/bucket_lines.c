@@ -1,8 +1,8 @@
 /* bucket_lines.c: lines below costs, and what items weigh by them.
  *
- * Of a link the line is known. Other costs are asked for at some sizes: their lower hull with the origin has an edge
- * above each size. That line is lowered until it is shown to be below: costs do not fall with bytes, so from b on it is
- * below as far as it goes below the cost of b. A checker shows it again in the same way. */
+ * Of a link the line is known. Other costs are asked for at some sizes: their lower hull has an edge at each size, or
+ * where that has no latency a line from the origin touches it. The line is lowered until it is shown to be below: costs
+ * do not fall with bytes, so from b on it is below as far as it goes below the cost of b. A checker shows it again. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,17 +45,16 @@ static int by_nbytes(const void *a, const void *b) {
     return (x->nbytes > y->nbytes) - (x->nbytes < y->nbytes);
 }
 
-/* The origin, and sizes at equal ratios and at equal distances. */
+/* Sizes at equal ratios and at equal distances. */
 static size_t sample(const plan_curve *c, double least, double most, point *out) {
     size_t n = 0;
-    out[n++] = (point){0, 0};
     for (int i = 0; i <= SAMPLES; i++) {
         double part = (double)i / SAMPLES;
         out[n++].nbytes = floor(least * pow(most / least, part));
         out[n++].nbytes = floor(least + (most - least) * part);
     }
     qsort(out, n, sizeof *out, by_nbytes);
-    for (size_t i = 1; i < n; i++) out[i].ns = (double)plan_curve_ns(c, out[i].nbytes);
+    for (size_t i = 0; i < n; i++) out[i].ns = (double)plan_curve_ns(c, out[i].nbytes);
     return n;
 }
 
@@ -89,19 +88,42 @@ static bool is_shown(const plan_curve *c, bucket_line line, double least, double
     return true;
 }
 
-static weft_status line_of_samples(const plan_curve *c, double least, double most, double at, arena *scratch,
-                                   bucket_line *out) {
-    point *p = ARENA_ARRAY(scratch, point, 2 * SAMPLES + 3);
+/* In nanoseconds. */
+typedef struct edge {
+    double latency, slope;
+} edge;
+
+/* The hull's at that size; of 0 bytes, and where it has no latency, the one from the origin on. */
+static edge edge_at(const point *hull, size_t n, double at) {
+    size_t k = 1;
+    while (k + 1 < n && hull[k].nbytes < at) k++;
+    edge e = {hull[0].ns, 0};
+    if (n > 1) e.slope = (hull[k].ns - hull[k - 1].ns) / (hull[k].nbytes - hull[k - 1].nbytes);
+    if (n > 1) e.latency = hull[k].ns - e.slope * hull[k].nbytes;
+    if (e.latency >= 0 && at > 0) return e;
+    e = (edge){0, INFINITY};
+    for (size_t i = 0; i < n; i++) e.slope = fmin(e.slope, hull[i].ns / hull[i].nbytes);
+    return e;
+}
+
+/* Lower by a part of its slope; the latency goes first. Some nanoseconds are for rounding. */
+static bucket_line lowered(edge e, double part, double least, double most) {
+    double latency = e.latency - 2 - part * e.slope * most;
+    if (latency >= 0) return make_line(latency, e.slope, most);
+    double slope = e.slope * (1 - part) + fmin(e.latency - 2, 0) / least;
+    return make_line(0, fmax(slope, 0), most);
+}
+
+/* Asked for from the smallest item on, which weighs what it takes alone. */
+static weft_status line_of_samples(const plan_curve *c, double smallest, double least, double most, double at,
+                                   arena *scratch, bucket_line *out) {
+    point *p = ARENA_ARRAY(scratch, point, 2 * SAMPLES + 2);
     if (!p) return base_out_of_memory();
-    size_t n = lower_hull(p, sample(c, least, most, p)), k = 1;
-    while (k + 1 < n && p[k].nbytes < at) k++;
-    double slope = (p[k].ns - p[k - 1].ns) / (p[k].nbytes - p[k - 1].nbytes);
-    double ns = p[k].ns - slope * p[k].nbytes;
+    size_t n = lower_hull(p, sample(c, smallest, most, p));
+    edge e = edge_at(p, n, at);
     *out = (bucket_line){0, 0};
-    for (double slack = 1.0 / 8192; slack < 0.5; slack *= 2) {
-        double less = ns - 2 - slack * slope * most;
-        bucket_line line = less >= 0 ? make_line(less, slope, most)
-                                     : make_line(0, fmax(slope * (1 - slack) + fmin(ns - 2, 0) / least, 0), most);
+    for (double part = 1.0 / 8192; part < 1; part *= 2) {
+        bucket_line line = lowered(e, part, least, most);
         if (!is_shown(c, line, least, most)) continue;
         *out = line;
         break;
@@ -109,9 +131,9 @@ static weft_status line_of_samples(const plan_curve *c, double least, double mos
     return NULL;
 }
 
-static weft_status find_line(const plan_curve *c, double least, double most, double at, arena *scratch,
+static weft_status find_line(const plan_curve *c, double smallest, double least, double most, double at, arena *scratch,
                              bucket_line *out) {
-    if (c->table || c->nccl.machine || c->is_split) return line_of_samples(c, least, most, at, scratch, out);
+    if (c->table || c->nccl.machine || c->is_split) return line_of_samples(c, smallest, least, most, at, scratch, out);
     *out = line_of_links(c, least, most, at);
     return NULL;
 }
@@ -166,8 +188,8 @@ weft_status bucket_weigh(const bucket_kind *kind, size_t ncurves, const bucket_i
         if (!(out->lines = ARENA_ARRAY(scratch, bucket_line, ncurves))) return base_out_of_memory();
     }
     for (size_t k = 0; k < out->nlines; k++) {
-        TRY(find_line(&kind->curves[k], (double)(least[0] + least[1]), (double)total, (double)(at < total ? at : total),
-                      scratch, &out->lines[k]));
+        TRY(find_line(&kind->curves[k], (double)(least[0] ? least[0] : 1), (double)(least[0] + least[1]), (double)total,
+                      (double)(at < total ? at : total), scratch, &out->lines[k]));
         latency += out->lines[k].latency;
     }
     bucket_weigh_lower(out, latency - quickest, items, alone_ns, n);

@@ -292,3 +292,20 @@ Test(passes_bucket_bound, of_several_kinds) {
         arena_reset(&memory);
     }
 }
+
+/* Of as many as are tried in all sets. */
+Test(passes_bucket_bound, of_all_sets) {
+    static made m;
+    static const double networks[][2] = {{20e-6, 100e9}, {60e-6, 40e9}, {60e-6, 1e9}};
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
+        bucket_answer a;
+        bucket_bound b;
+        make_stack(&m, BUCKET_SETS_MOST, networks[k], 1, true);
+        must(bucket_plan_solve(&m.problem, &memory, &a));
+        double seconds = seconds_of(&m, &a, &b);
+        IN_TIME(seconds, 0.2);
+        cr_expect_leq(b.ns, a.step_ns);
+        if (getenv("WEFT_LONG_TESTS")) printf("# network %zu: all sets of 12: %.1f ms\n", k, 1e3 * seconds);
+        arena_reset(&memory);
+    }
+}
