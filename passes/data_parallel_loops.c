@@ -45,7 +45,7 @@ static weft_status find_rows(const dp_plan *plan, const weft_var *condition, con
 weft_status dp_report_loops(dp_plan *plan) {
     if (plan->nranks == 1 || plan->combine == DP_TOKENS) return NULL;
     FOR_EACH_OP(op, plan->block) {
-        const weft_var *rows, *condition = weft_op_input(op, op_is(op, "while") ? "Condition" : "Cond", 0);
+        const weft_var *rows = NULL, *condition = weft_op_input(op, op_is(op, "while") ? "Condition" : "Cond", 0);
         bool runs_block = op_is(op, "while") || op_is(op, "conditional_block");
         if (!runs_block || !condition || !is_forward(op)) continue;
         TRY(find_rows(plan, condition, &rows));
