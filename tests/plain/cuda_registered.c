@@ -132,6 +132,14 @@ static void lie_elsewhere(void) {
     for (int r = 0; r < 2; r++) settle(comms[r]);
     for (int r = 0; r < 2; r++) reduce(blocks[r] + 16 * r, comms[r], rule_stream());
 }
+static void free_before_comm(void) {
+    void *comms[2], *blocks[2] = {take(), take()}, *s[2] = {rule_stream(), rule_stream()};
+    make_comms(comms);
+    for (int r = 0; r < 2; r++) reduce(blocks[r], comms[r], s[r]);
+    for (int r = 0; r < 2; r++) settle(comms[r]);
+    for (int r = 0; r < 2; r++) RUNTIME("cudaStreamSynchronize", (void *), s[r]);
+    CALL(rule_collectives, "ncclMemFree", (void *), blocks[0]);
+}
 static void open_unequal_windows(void) {
     void *comms[2];
     make_comms(comms);
@@ -153,6 +161,7 @@ static const rule rules[] = {
     {deregister_busy, "a registration goes before work that may use it"},
     {register_one_member, "a buffer is registered by rank 0 and not by rank 1"},
     {lie_elsewhere, "buffers lie at byte 0 and at byte 16 of what is registered"},
+    {free_before_comm, "memory is freed before a communicator whose collectives had it"},
     {open_unequal_windows, "windows of 4096 and 8192 bytes"},
 };
 
@@ -172,6 +181,7 @@ static const mutant mutants[] = {
     {"windowgone:1", NULL, true, "a communicator is destroyed that has registered memory"},
     {"deregister:1", NULL, false, "a communicator is destroyed that has registered memory"},
     {"windowgone:0,destroy:0", NULL, true, "memory is freed that a communicator has registered"},
+    {"destroy:0", NULL, true, "memory is freed before a communicator whose collectives had it"},
     {"execdestroy:1", NULL, true, "a window goes before graphs that may use it"},
     {"execdestroy:1", NULL, false, "a registration goes before graphs that may use it"},
     {"window:1", NULL, true, "is registered by rank"},

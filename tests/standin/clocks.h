@@ -35,6 +35,9 @@ void standin_block_end(void *bytes, bool by_nccl);
 /* It was taken for NCCL, whose communicators may know it. */
 void standin_block_is_of_nccl(void *bytes);
 __attribute__((visibility("default"))) void standin_block_register(const void *address, size_t nbytes, int change);
+/* A communicator, a bit, has used a block, which stays until it ends. */
+__attribute__((visibility("default"))) void standin_block_use(const void *address, uint64_t user);
+__attribute__((visibility("default"))) void standin_blocks_leave(uint64_t user);
 /* The kernel of the item runs on this thread. */
 void standin_kernel_begins(const struct standin_item *item);
 

@@ -63,11 +63,19 @@ static standin_team *find_team(const char *id, int nranks) {
     return t;
 }
 
+static uint64_t users; /* bits of communicators that are there: with the lock */
+
+static uint64_t take_user(void) {
+    uint64_t user = ~users & (users + 1); /* the lowest that is free */
+    users |= user;
+    return user;
+}
+
 static standin_comm *add_comm(standin_team *t, int rank) {
     standin_comm *c = calloc(1, sizeof *c);
     if (!c || rank < 0 || rank >= STANDIN_MOST_RANKS) abort();
     if (t->members[rank]) standin_broken("rank %d joins twice", rank);
-    *c = (standin_comm){.team = t, .rank = rank};
+    *c = (standin_comm){.team = t, .rank = rank, .bit = take_user()};
     t->members[rank] = c;
     t->njoined++;
     nalive++;
@@ -185,6 +193,7 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
                         .rank = c->rank,
                         .ncollectives = c->ncollectives,
                         .nsplits = c->nsplits,
+                        .bit = c->bit,
                         .color = color,
                         .key = key,
                         .child_out = out,
@@ -193,6 +202,7 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
     if (color != NCCL_SPLIT_NOCOLOR) {
         c->child = calloc(1, sizeof *c->child);
         if (!c->child) abort();
+        c->child->bit = take_user();
         nalive++;
     }
     if (standin_is_far())
@@ -264,6 +274,8 @@ ncclResult_t standin_end_comm(standin_comm *c, bool aborts) {
     wait_for_graphs(c);
     standin_lock();
     standin_forget_known(c, aborts);
+    standin_blocks_leave(c->bit);
+    users &= ~c->bit;
     standin_unlock();
     nalive--;
     return ncclSuccess;

@@ -80,6 +80,7 @@ typedef struct standin_comm {
     struct standin_launch *held; /* not on their streams yet */
     int ngraphs;                 /* nodes of them that have launches of it */
     standin_beside beside;       /* of the capture at hand */
+    uint64_t bit;                /* a bit of its own among those that are there; 0: there are too many */
     standin_known *known;
     size_t window_nbytes[STANDIN_MOST_WINDOWS]; /* those that it has asked for */
     int nwindows;

@@ -24,6 +24,7 @@ typedef struct block {
     uint32_t last[STANDIN_SLOTS]; /* touch of it, by slot */
     bool is_of_nccl, has_ended;
     int nregistered; /* by communicators */
+    uint64_t users;  /* bits: those whose collectives had it */
     struct block *next;
 } block;
 
@@ -73,6 +74,7 @@ void standin_block_end(void *bytes, bool by_nccl) {
     if (!b || b->bytes != bytes) standin_broken("memory is freed that is not there");
     if (b->is_of_nccl != by_nccl) standin_broken("%s of memory of the other", by_nccl ? "ncclMemFree" : "cudaFree");
     if (b->nregistered) standin_broken("memory is freed that a communicator has registered");
+    if (b->users) standin_broken("memory is freed before a communicator whose collectives had it");
     for (int slot = 0; slot < STANDIN_SLOTS; slot++)
         if (b->last[slot] > standin_host.at[slot])
             standin_broken("memory is freed while %s on stream %d may touch it", standin_slot_name(slot, b->last[slot]),
@@ -96,6 +98,15 @@ void standin_block_register(const void *address, size_t nbytes, int change) {
     if (nbytes > b->nbytes - at) standin_broken("more is registered than a block of %zu bytes has", b->nbytes);
     if (at % 4096) standin_broken("memory is registered from byte %zu of its block on", at);
     b->nregistered += change;
+}
+
+void standin_block_use(const void *address, uint64_t user) {
+    block *b = alive_at(address);
+    if (b) b->users |= user;
+}
+
+void standin_blocks_leave(uint64_t user) {
+    for (block *b = blocks; b; b = b->next) b->users &= ~user;
 }
 
 __attribute__((destructor)) static void forget_all(void) {

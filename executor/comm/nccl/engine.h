@@ -22,6 +22,12 @@ typedef struct nccl_buffer {
     struct nccl_buffer *next;
 } nccl_buffer;
 
+/* Memory of a ring's collectives that goes behind its communicator. */
+typedef struct nccl_kept {
+    device_memory memory;
+    struct nccl_kept *next;
+} nccl_kept;
+
 /* A ring as one member sees it. */
 typedef struct nccl_ring {
     comm_ring view;
@@ -38,9 +44,10 @@ typedef struct nccl_ring {
     uint64_t configs;          /* of its collectives: a hash */
     const nccl_config *config; /* of the collective at hand; NULL: as NCCL likes */
     void *barrier;             /* device memory: what a barrier adds up */
-    nccl_buffer *buffers;      /* in the order in which collectives use them (register.c) */
-    uint64_t places;           /* where in them buffers lie: a hash */
-    bool has_others;           /* some lie elsewhere */
+    nccl_kept *kept;
+    nccl_buffer *buffers; /* in the order in which collectives use them (register.c) */
+    uint64_t places;      /* where in them buffers lie: a hash */
+    bool has_others;      /* some lie elsewhere */
     bool has_ended;
     bool has_failed;
     char words[400]; /* of the failure */
@@ -89,6 +96,11 @@ uint64_t nccl_buffers_word(const nccl_ring *r);
 WEFT_MUST_USE weft_status nccl_register(nccl_ring *r);
 /* Before a member's memory goes, and after its graphs. */
 void nccl_release(comm_ring *view);
+
+/* world.c. Takes memory that collectives of the ring had: it goes when the communicator has. NCCL lets go of what
+ * graphs had registered by and by, at the latest when it is destroyed. Of no ring, or another engine's, it goes at
+ * once. */
+void nccl_keep(device *d, comm_ring *view, device_memory *m);
 
 /* connect.c */
 WEFT_MUST_USE weft_status nccl_connect(nccl_world *w);

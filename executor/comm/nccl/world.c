@@ -12,6 +12,26 @@ static void end_comm(const comm_world *world, ncclComm_t comm) {
     if (comm) (comm_world_aborted(world) ? nccl.CommAbort : nccl.CommDestroy)(comm);
 }
 
+static void free_kept(nccl_ring *r) {
+    const nccl_world *w = r->view.shared;
+    for (nccl_kept *k = r->kept, *next; k; k = next) {
+        next = k->next;
+        cuda_free(&w->device->head, &k->memory);
+        base_free(r->world->allocator, k, sizeof *k);
+    }
+}
+
+void nccl_keep(device *d, comm_ring *view, device_memory *m) {
+    nccl_ring *r = view && m->bytes ? nccl_ring_of(view) : NULL;
+    nccl_kept *k = r ? base_alloc(r->world->allocator, sizeof *k) : NULL;
+    if (k) {
+        *k = (nccl_kept){*m, r->kept};
+        r->kept = k;
+        *m = (device_memory){0};
+    }
+    cuda_free(d, m);
+}
+
 /* When graphs have gone: NCCL waits for them. */
 static void free_ring(const comm_world *world, nccl_ring *r) {
     const nccl_world *w = r->view.shared;
@@ -21,6 +41,7 @@ static void free_ring(const comm_world *world, nccl_ring *r) {
     end_comm(world, r->comm);
     if (r->made) nccl.CommAbort(r->made); /* no member has got it */
     if (r->barrier) cuda.Free(r->barrier);
+    free_kept(r);
     pthread_mutex_destroy(&r->lock);
     base_free(world->allocator, (void *)(uintptr_t)r->ranks, (size_t)r->view.nranks * sizeof *r->ranks);
     base_free(world->allocator, r, sizeof *r);

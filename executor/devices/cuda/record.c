@@ -215,7 +215,7 @@ static void discard_lane(cuda_rank *r, cuda_lane *l) {
         cuda_command *c = &l->commands[i];
         cuda_group_discard(r->run->head.device, c->group);
         discard_state(c, c->op);
-        cuda_free(r->run->head.device, &c->workspace);
+        nccl_keep(r->run->head.device, c->on_device.ring, &c->workspace);
         if (c->ended) cuda.EventDestroy(c->ended);
         if (c->began_at) cuda.EventDestroy(c->began_at);
         if (c->ended_at) cuda.EventDestroy(c->ended_at);
