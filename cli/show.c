@@ -10,7 +10,7 @@ static const cli_option options[] = {
     {"--type", 0, "TYPE", "only ops of this type"},
     {"--vars", 0, NULL, "list the vars too"},
     {"--placements", 0, NULL, "how each var lies on the mesh"},
-    {"--why", 0, "VAR", "why VAR lies so: through which ops, from which annotation"},
+    {"--why", 0, "VAR", "why VAR lies so: through which ops, from which annotation; conflicts about it"},
     {"--dot", 0, NULL, "a picture of block 0 in the language of Graphviz"},
     {"--svg", 0, NULL, "that picture as SVG, made by Graphviz's dot"},
     {"--around", 0, "OP", "--dot, --svg: op number OP and what is --depth arrows away"},

@@ -1,6 +1,7 @@
 /* explain.c: how vars lie on the mesh and why, in words. Why a mesh axis shards a var stands in the sidecar, as the
  * member "placed_by" of the var: for each axis, the op that carried it and the var that it came from; or "chosen", what
- * spmd_choose says of it. */
+ * spmd_choose says of it. "conflicts": ops whose arguments disagree, this var one of them, with the price of each side.
+ */
 #include <stdio.h>
 
 #include "base/json.h"
@@ -85,6 +86,19 @@ static weft_status put_chosen(buffer *out, const weft_var *v, bool *out_said) {
     return NULL;
 }
 
+static weft_status put_conflicts(buffer *out, const weft_var *v) {
+    const char *extra = v->rest->dist_extra_json;
+    json_t *document = NULL;
+    if (extra) TRY(json_read(v->program->context, extra, strlen(extra), "sidecar", &document));
+    const json_t *list = json_object_get(document, "conflicts");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *words = json_string_value(json_array_get(list, i));
+        if (words) buffer_format(out, "  conflict over %s\n", words);
+    }
+    json_decref(document);
+    return NULL;
+}
+
 static weft_status explain_axis(buffer *out, const weft_var *var, int64_t axis) {
     const mesh *m = var->dist->mesh;
     char word[40];
@@ -117,6 +131,7 @@ weft_status weft_var_placement_explain(const weft_var *var, char **out_bytes, si
             status = explain_axis(&out, var, dim_axis(p->dims_mapping[d], i));
         }
     if (!any) buffer_text(&out, "  no annotation reaches it\n");
+    if (!status) status = put_conflicts(&out, var);
     if (!status) return give(&out, out_bytes, out_nbytes);
     buffer_fini(&out);
     return status;

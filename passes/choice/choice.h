@@ -9,8 +9,7 @@
 #define PASSES_CHOICE_CHOICE_H
 
 #include "passes/choice/integer.h"
-#include "passes/spmd/spmd.h"
-#include "plan/cost.h"
+#include "passes/spmd/spmd_price.h"
 
 typedef struct choice_way {
     axes_placed *in, *out; /* by argument of the rule */
@@ -70,9 +69,7 @@ typedef struct choice_value {
 typedef struct choice {
     spmd_plan *plan;
     arena *memory;
-    weft_cluster cluster;
-    plan_curve *curves; /* by kind of step and set of axes */
-    bool *has_curve;
+    spmd_prices prices; /* of steps */
     choice_op *ops;
     choice_var *vars;
     size_t nops, nvars;
@@ -103,12 +100,8 @@ typedef struct choice_taken {
     size_t at;             /* at which op */
 } choice_taken;
 
-/* choice_price.c: what ops and steps take, by plan/cost.h. */
-WEFT_MUST_USE weft_status choice_price_init(choice *c, const char *cluster_path);
+/* choice_price.c: what ops take, by plan/cost.h. */
 WEFT_MUST_USE weft_status choice_op_seconds(choice *c, const spmd_op *op, const choice_way *way, double *out);
-WEFT_MUST_USE weft_status choice_path_seconds(choice *c, const spmd_path *path, const shape *whole, double *out);
-/* An all-reduce, along one axis, in which a rank sends so much. */
-WEFT_MUST_USE weft_status choice_sum_seconds(choice *c, int axis, double sent, double *out);
 
 /* choice_ways.c: all ways of an op. */
 WEFT_MUST_USE weft_status choice_find_ways(choice *c, choice_op *op);

@@ -88,7 +88,7 @@ static weft_status price_homes(choice *c, choice_var *v) {
             *seconds = -1;
             if (may_move(c, v, &v->homes[p], &v->homes[q]) &&
                 spmd_find_path(&c->plan->mesh, &v->example->whole, &v->homes[p], &v->homes[q], &path))
-                TRY(choice_path_seconds(c, &path, &v->example->whole, seconds));
+                TRY(spmd_path_seconds(&c->prices, &path, &v->example->whole, seconds));
         }
     return NULL;
 }

@@ -73,7 +73,8 @@ static weft_status choose(choice *c) {
     size_t classes = 1;
     TRY(read_limits(c, &classes));
     TRY(open_solver(plan->pass));
-    TRY(choice_price_init(c, weft_pass_option_string(plan->pass, "cluster")));
+    TRY(spmd_prices_init(&c->prices, plan->pass->context, &plan->mesh, c->memory,
+                         weft_pass_option_string(plan->pass, "cluster")));
     TRY(choice_find_classes(c, classes));
     TRY(choice_find_flow(c));
     TRY(choice_solve_by_axis(c, false, &result));

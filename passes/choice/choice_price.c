@@ -1,94 +1,8 @@
-/* choice_price.c: seconds of ops on a rank's part and of steps between placements, by the model of plan/cost.h.
+/* choice_price.c: seconds of ops on a rank's part, by the model of plan/cost.h; steps have those of spmd_price.h.
  *
  * Nothing overlaps: what a step sends is waited for. So a choice that hides its collectives is as dear as one that does
  * not. */
 #include "passes/choice/choice.h"
-
-#include "ops/collectives.h"
-
-enum { STEP_KINDS = STEP_PAD + 1 };
-
-static const collective_kind kinds[STEP_KINDS] = {
-    [STEP_ALL_TO_ALL] = COLLECTIVE_ALL_TO_ALL, [STEP_REDUCE_SCATTER] = COLLECTIVE_REDUCE_SCATTER,
-    [STEP_ALL_REDUCE] = COLLECTIVE_ALL_REDUCE, [STEP_ALL_GATHER] = COLLECTIVE_ALL_GATHER,
-    [STEP_PERMUTE] = COLLECTIVE_ALL_TO_ALL,
-};
-
-weft_status choice_price_init(choice *c, const char *path) {
-    c->cluster = (weft_cluster){0};
-    if (*path) TRY(weft_cluster_load(c->plan->pass->context, path, &c->cluster));
-    TRY(plan_cluster_settle(&c->cluster, &c->cluster));
-    c->curves = ARENA_ARRAY(c->memory, plan_curve, STEP_KINDS << AXES_MESH);
-    c->has_curve = ARENA_ARRAY(c->memory, bool, STEP_KINDS << AXES_MESH);
-    return c->curves && c->has_curve ? NULL : base_out_of_memory();
-}
-
-/* --- collectives -------------------------------------------------------------------------------------------------- */
-
-/* The ring of the first rank along the axes. */
-static weft_status ring_along(const choice *c, uint32_t axes, plan_ring *out) {
-    const mesh *m = c->plan->mesh.mesh;
-    int64_t all = mesh_size(m), *ranks = ARENA_ARRAY(c->memory, int64_t, all);
-    if (!ranks) return base_out_of_memory();
-    *out = (plan_ring){.id = -1, .ranks = ranks};
-    for (int64_t i = 0; i < all; i++) {
-        int64_t rest = i;
-        bool is_member = true;
-        for (int k = m->ndim - 1; k >= 0; rest /= m->shape[k--])
-            is_member &= (axes >> k & 1) || rest % m->shape[k] == 0;
-        if (is_member) ranks[out->nranks++] = m->ids[i];
-    }
-    return NULL;
-}
-
-static weft_status curve_of(choice *c, spmd_step_kind kind, uint32_t axes, const plan_curve **out) {
-    size_t at = ((size_t)kind << AXES_MESH) + axes;
-    *out = &c->curves[at];
-    if (c->has_curve[at]) return NULL;
-    plan_ring along;
-    TRY(ring_along(c, axes, &along));
-    c->has_curve[at] = true;
-    return plan_kind_curve(&c->cluster, &along, kinds[kind], &c->curves[at]);
-}
-
-/* Bytes of the larger side, of which a rank sends so much. */
-static double larger_side(spmd_step_kind kind, double w, double sent) {
-    return sent * w / (w - 1) / (kind == STEP_ALL_REDUCE ? 2 : 1);
-}
-
-static double copy_seconds(const choice *c, double nbytes) {
-    return 2 * nbytes / c->cluster.bytes + c->cluster.op_seconds;
-}
-
-static weft_status add_step(choice *c, const spmd_step *step, const shape *whole, double *seconds) {
-    double w = (double)spmd_extent(&c->plan->mesh, step->axes);
-    double made = (double)placed_nbytes(&c->plan->mesh, &step->made, whole);
-    if (step->divide > 1) *seconds += copy_seconds(c, made);
-    if (!kinds[step->kind]) return *seconds += copy_seconds(c, made), NULL;
-    const plan_curve *curve;
-    double nbytes = larger_side(step->kind, w, step->sent);
-    TRY(curve_of(c, step->kind, step->axes, &curve));
-    *seconds += plan_curve_seconds(curve, nbytes);
-    /* parts of other dimensions than the outermost are cut and put together */
-    if (step->kind != STEP_ALL_REDUCE && step->dim != 0) *seconds += 2 * copy_seconds(c, nbytes);
-    if (step->kind == STEP_ALL_TO_ALL && step->from != 0) *seconds += 2 * copy_seconds(c, nbytes);
-    return NULL;
-}
-
-weft_status choice_path_seconds(choice *c, const spmd_path *path, const shape *whole, double *out) {
-    *out = 0;
-    for (int i = 0; i < path->count; i++) TRY(add_step(c, &path->steps[i], whole, out));
-    return NULL;
-}
-
-weft_status choice_sum_seconds(choice *c, int axis, double sent, double *out) {
-    const plan_curve *curve;
-    TRY(curve_of(c, STEP_ALL_REDUCE, UINT32_C(1) << axis, &curve));
-    *out = plan_curve_seconds(curve, larger_side(STEP_ALL_REDUCE, (double)c->plan->mesh.axes.extent[axis], sent));
-    return NULL;
-}
-
-/* --- ops ---------------------------------------------------------------------------------------------------------- */
 
 /* Types of a rank's part. */
 static void localize(const choice *c, const axes_side *side, const axes_placed *placed) {
@@ -109,7 +23,7 @@ weft_status choice_op_seconds(choice *c, const spmd_op *op, const choice_way *wa
     localize(c, &in, way->in);
     localize(c, &made, way->out);
     op_cost cost = op_cost_of(&(op_cost_call){op->op, schema, in.types, made.types, in.first, made.first});
-    double flops = cost.flops / c->cluster.flops, bytes = cost.bytes / c->cluster.bytes;
-    *out = c->cluster.op_seconds + (flops > bytes ? flops : bytes);
+    double flops = cost.flops / c->prices.cluster.flops, bytes = cost.bytes / c->prices.cluster.bytes;
+    *out = c->prices.cluster.op_seconds + (flops > bytes ? flops : bytes);
     return NULL;
 }

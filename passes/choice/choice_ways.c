@@ -81,7 +81,7 @@ static weft_status keep_way(finder *f, double form_sent) {
     for (int a = 0; a < f->c->plan->mesh.axes.naxes && form_sent > 0; a++) {
         double n = op->example->kind->form == FORM_MEAN ? 2 : 3, one; /* sums over ranks, one after another */
         if (f->items[f->chosen[a]].factor != (int)op->example->kind->special) continue;
-        TRY(choice_sum_seconds(f->c, a, form_sent / n, &one));
+        TRY(spmd_sum_seconds(&f->c->prices, a, form_sent / n, &one));
         w->seconds += n * one;
     }
     return NULL;

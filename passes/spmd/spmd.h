@@ -37,6 +37,7 @@ void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole);
 /* How many of the axes that shard dimension `d`, from the major one on, leave each rank some of an extent. */
 int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent);
+void spmd_axis_text(const spmd_mesh *m, int axis, char *out, size_t room);
 /* "[dp, (tp, mp), -], partial sum over pp". */
 const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room);
 /* Between those and the placements of programs. */
@@ -103,11 +104,29 @@ typedef enum spmd_form {
     FORM_SHARES   /* a product to which something is added, of which each rank adds its share */
 } spmd_form;
 
+/* What a mesh axis may do in an op where its arguments ask for different things. */
+enum { SPMD_NOTHING = -1, SPMD_PASS_ON = -2, SPMD_SIDES = 8 };
+typedef struct spmd_side {
+    int item; /* the factor that it shards; or nothing, or a sum that passes on */
+    bool is_output, is_taken;
+    size_t arg;           /* that asks for it first: */
+    int dim;              /* by how this dimension lies */
+    double sent, seconds; /* of the cheapest way of the op that has it; sent negative: there is none */
+} spmd_side;
+
+typedef struct spmd_conflict {
+    int axis, nsides;
+    spmd_side sides[SPMD_SIDES];
+    uint32_t nops; /* that have it */
+    struct spmd_conflict *next;
+} spmd_conflict;
+
 /* How an op reads or leaves one argument. */
 typedef struct spmd_choice {
-    axes_placed *in, *out; /* by argument, in the order of its rule */
-    bool is_special;       /* in its other form */
-    double sent;           /* what that sends itself */
+    axes_placed *in, *out;    /* by argument, in the order of its rule */
+    bool is_special;          /* in its other form */
+    double sent;              /* what that sends itself */
+    spmd_conflict *conflicts; /* by mesh axis, where they are asked for */
 } spmd_choice;
 
 /* What ops share that have one type, attrs and types of arguments. */
@@ -176,6 +195,8 @@ typedef struct spmd_plan {
     size_t nops;
     axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
     arena decided;                     /* of versions; made anew by each decision */
+    bool asks_conflicts;               /* what arguments disagree about is kept with the ops that are decided */
+    struct spmd_prices *prices;        /* in seconds; NULL: bytes are enough */
     spmd_policy policy;
     bool own_statistics;             /* each rank normalises its rows of a batch by themselves */
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
@@ -249,6 +270,14 @@ WEFT_MUST_USE weft_status spmd_known_add(spmd_plan *plan, const spmd_op *op);
 /* The version from which `to` is reached with the fewest bytes. */
 spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
                            spmd_path *out);
+/* spmd_conflicts.c: where arguments of an op disagree, and what a rank receives by each side. Asked for before the
+ * decision that is told; `cluster` empty: no times. Writes the member "conflicts" of a var's entry in the sidecar. */
+WEFT_MUST_USE weft_status spmd_conflicts_ask(spmd_plan *plan, const char *cluster);
+WEFT_MUST_USE weft_status spmd_conflicts_report(const spmd_plan *plan);
+typedef struct spmd_told spmd_told;
+WEFT_MUST_USE weft_status spmd_conflicts_by_var(const spmd_plan *plan, spmd_told **out);
+void spmd_conflicts_put(const spmd_plan *plan, const spmd_told *told, const spmd_var *v, const char *before,
+                        buffer *json);
 /* How a value that lies so is to lie from then on: as it is, or summed up. */
 axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_var *v, const axes_placed *made);
 

@@ -3,17 +3,17 @@
  * Each mesh axis shards one of the op's factors, or none, or inputs stay partial along it and so do outputs. Where the
  * placements of its arguments ask for one factor alone, that is it. Where they disagree, all ways are priced: what it
  * sends to bring inputs there, and outputs from there to where they are wanted. */
-#include "passes/spmd/spmd.h"
+#include "passes/spmd/spmd_price.h"
 
-enum { NOTHING = -1, PASS_ON = -2, MOST_OPTIONS = 8, MOST_ORDERS = 4 };
+enum { MOST_ORDERS = 4 };
 
 typedef struct options {
-    int items[MOST_OPTIONS];
+    int items[SPMD_SIDES];
     int count;
 } options;
 
 typedef struct chooser {
-    const spmd_plan *plan;
+    spmd_plan *plan;
     const spmd_state *states;
     spmd_op *op;
     options by_axis[AXES_MESH];
@@ -25,13 +25,29 @@ typedef struct chooser {
     axes_placed *in, *out;      /* being tried */
     bool gathered[AXES_MESH];   /* all inputs are whole along it, since somebody gathered one of them */
     double best, best_work;
+    int taken[AXES_MESH]; /* by the best way */
     bool found;
+    spmd_side (*sides)[SPMD_SIDES]; /* by axis and option; NULL: nobody asks what each costs */
+    weft_status status;             /* of prices */
 } chooser;
 
-static void add_option(options *o, int item) {
+/* What a way sends, and takes where there are prices. */
+typedef struct price {
+    double sent, seconds;
+} price;
+
+/* `by`: who asks for it. */
+static void add_option(chooser *c, int axis, int item, const spmd_side *by) {
+    options *o = &c->by_axis[axis];
     for (int i = 0; i < o->count; i++)
         if (o->items[i] == item) return;
-    if (o->count < MOST_OPTIONS) o->items[o->count++] = item;
+    if (o->count == SPMD_SIDES) return;
+    if (c->sides) {
+        c->sides[axis][o->count] = *by;
+        c->sides[axis][o->count].item = item;
+        c->sides[axis][o->count].sent = -1;
+    }
+    o->items[o->count++] = item;
 }
 
 /* --- what arguments ask for --------------------------------------------------------------------------------------- */
@@ -49,13 +65,15 @@ static void add_order(chooser *c, const uint8_t *list, int n) {
     c->norders++;
 }
 
-static void ask_dims(chooser *c, const axes_arg *x, const axes_placed *p) {
+static void ask_dims(chooser *c, bool is_output, size_t arg, const axes_placed *p) {
     const axes_rule *r = &c->op->kind->rule;
+    const axes_arg *x = is_output ? &r->out[arg] : &r->in[arg];
     for (int d = 0; d < x->ndim; d++) {
+        const spmd_side by = {.is_output = is_output, .arg = arg, .dim = d};
         uint16_t factors[AXES_MESH];
         int n = axes_factors(r, &c->plan->mesh.axes, x, d, p, factors);
         for (int i = 0; i < n; i++)
-            if (!r->factors[factors[i]].why) add_option(&c->by_axis[p->axes[d][i]], factors[i]);
+            if (!r->factors[factors[i]].why) add_option(c, p->axes[d][i], factors[i], &by);
         if (n > 1) add_order(c, p->axes[d], n);
         for (int i = 0; i < n; i++)
             for (int k = 0; k < n; k++)
@@ -72,14 +90,15 @@ static void ask(chooser *c) {
         if (is_state && c->plan->policy.gathers_state) continue;
         const spmd_version *x = c->states[v->var->id].versions;
         for (; x; x = x->next) {
-            ask_dims(c, &r->in[i], &x->placed);
+            ask_dims(c, false, i, &x->placed);
             for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-                if (x->placed.partial[a] && c->op->kind->reads[i]) add_option(&c->by_axis[a], PASS_ON);
+                if (x->placed.partial[a] && c->op->kind->reads[i])
+                    add_option(c, a, SPMD_PASS_ON, &(spmd_side){.arg = i});
         }
     }
     for (size_t o = 0; o < r->nout; o++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
-        if (v && v->whole.ndim == r->out[o].ndim) ask_dims(c, &r->out[o], &v->want);
+        if (v && v->whole.ndim == r->out[o].ndim) ask_dims(c, true, o, &v->want);
     }
 }
 
@@ -94,7 +113,7 @@ static void keep_partial(const chooser *c, size_t i, const spmd_version *version
             return;
         }
         for (int a = 0; reads && a < c->plan->mesh.axes.naxes; a++)
-            if (c->chosen[a] == PASS_ON && x->placed.partial[a] && c->op->kind->rule.in[i].in_group)
+            if (c->chosen[a] == SPMD_PASS_ON && x->placed.partial[a] && c->op->kind->rule.in[i].in_group)
                 need->partial[a] = x->placed.partial[a];
     }
 }
@@ -121,7 +140,15 @@ static bool is_summable(const axes_placed *p, int naxes) {
     return true;
 }
 
-static bool price_inputs(const chooser *c, double *sent) {
+static void add_path(chooser *c, const spmd_path *path, const shape *whole, price *sum) {
+    double seconds = 0;
+    sum->sent += path->sent;
+    if (!c->sides || !c->plan->prices || c->status) return;
+    c->status = spmd_path_seconds(c->plan->prices, path, whole, &seconds);
+    sum->seconds += seconds;
+}
+
+static bool price_inputs(chooser *c, price *sum) {
     spmd_path path;
     for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
         const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
@@ -132,12 +159,12 @@ static bool price_inputs(const chooser *c, double *sent) {
                     placed_same(&c->in[k], &c->in[i], v->whole.ndim, c->plan->mesh.axes.naxes);
         if (again) continue;
         if (!spmd_nearest(c->plan, v, &c->states[v->var->id], &c->in[i], &path)) return false;
-        *sent += path.sent;
+        add_path(c, &path, &v->whole, sum);
     }
     return true;
 }
 
-static bool price_outputs(const chooser *c, double *sent, double *work) {
+static bool price_outputs(chooser *c, price *sum, double *work) {
     spmd_path path;
     const spmd_mesh *m = &c->plan->mesh;
     for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
@@ -146,28 +173,53 @@ static bool price_outputs(const chooser *c, double *sent, double *work) {
         if (!is_summable(&c->out[o], m->axes.naxes)) return false;
         axes_placed to = v->nreaders || v->is_kept ? v->want : placed_whole_sums(&c->out[o]);
         if (!spmd_find_path(m, &v->whole, &c->out[o], &to, &path)) return false;
-        *sent += path.sent;
+        add_path(c, &path, &v->whole, sum);
         *work += (double)placed_nbytes(m, &c->out[o], &v->whole);
     }
     return true;
+}
+
+/* What the op's other form sends itself is sums over ranks, along the axes that have its factor. */
+static double price_form(chooser *c, price *sum) {
+    double sent = spmd_form_sent(c->plan, c->op, c->in, c->out), seconds;
+    sum->sent += sent;
+    for (int a = 0; a < c->plan->mesh.axes.naxes && sent > 0 && c->sides && c->plan->prices && !c->status; a++) {
+        if (c->chosen[a] != (int)c->op->kind->special) continue;
+        c->status = spmd_sum_seconds(c->plan->prices, a, sent, &seconds);
+        sum->seconds += c->status ? 0 : seconds;
+    }
+    return sent;
+}
+
+/* What each axis does in this way costs no more than the way. */
+static void note_sides(chooser *c, const price *sum) {
+    for (int a = 0; c->sides && a < c->plan->mesh.axes.naxes; a++)
+        for (int i = 0; i < c->by_axis[a].count; i++) {
+            spmd_side *s = &c->sides[a][i];
+            if (s->item != c->chosen[a] || (s->sent >= 0 && s->sent <= sum->sent)) continue;
+            s->sent = sum->sent;
+            s->seconds = sum->seconds;
+        }
 }
 
 static void try_way(chooser *c) {
     spmd_op *op = c->op;
     for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
     if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
-    double sent = 0, work = 0;
+    price sum = {0, 0};
+    double work = 0;
     if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;
-    if (!price_inputs(c, &sent) || !price_outputs(c, &sent, &work)) return;
-    double form = spmd_form_sent(c->plan, op, c->in, c->out);
-    sent += form;
+    if (!price_inputs(c, &sum) || !price_outputs(c, &sum, &work)) return;
+    double form = price_form(c, &sum), sent = sum.sent;
+    note_sides(c, &sum);
     /* of equal price: what was gathered stays so, since parts of it would be gathered again */
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        if (c->gathered[a] && c->chosen[a] == NOTHING) work = -1;
+        if (c->gathered[a] && c->chosen[a] == SPMD_NOTHING) work = -1;
     if (c->found && (sent > c->best || (sent == c->best && work >= c->best_work))) return;
     c->found = true;
     c->best = sent;
     c->best_work = work;
+    memcpy(c->taken, c->chosen, sizeof c->taken);
     op->choice.sent = form;
     memcpy(op->choice.in, c->in, op->kind->rule.nin * sizeof *c->in);
     memcpy(op->choice.out, c->out, op->kind->rule.nout * sizeof *c->out);
@@ -242,10 +294,27 @@ static void complete(chooser *c, bool always) {
         c->gathered[a] &= whole;
         together |= twice;
         turned[a] = (uint8_t)(m->axes.naxes - 1 - a);
-        if (always || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == PASS_ON)
-            add_option(&c->by_axis[a], NOTHING);
+        if (always || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == SPMD_PASS_ON)
+            add_option(c, a, SPMD_NOTHING, &(spmd_side){.arg = 0});
     }
     if (together) add_order(c, turned, m->axes.naxes);
+}
+
+/* Keeps what the axis may do, where arguments ask it to shard different factors or another axis to shard the same. */
+static weft_status keep_conflict(chooser *c, int axis) {
+    const options *o = &c->by_axis[axis];
+    int nfactors = 0;
+    for (int i = 0; i < o->count; i++) nfactors += o->items[i] >= 0;
+    if (nfactors < 2 && !is_asked_twice(c, axis)) return NULL;
+    spmd_conflict *made = ARENA_NEW(&c->plan->memory, spmd_conflict);
+    if (!made) return base_out_of_memory();
+    *made = (spmd_conflict){.axis = axis, .nsides = o->count, .nops = 1, .next = c->op->choice.conflicts};
+    for (int i = 0; i < o->count; i++) {
+        made->sides[i] = c->sides[axis][i];
+        made->sides[i].is_taken = o->items[i] == c->taken[axis];
+    }
+    c->op->choice.conflicts = made;
+    return NULL;
 }
 
 /* An output of a graph lies as it does, but is no sum that is still to be made. */
@@ -274,6 +343,8 @@ static void choose_whole(chooser *c) {
 
 weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) {
     chooser c = {.plan = plan, .states = states, .op = op};
+    spmd_side sides[AXES_MESH][SPMD_SIDES];
+    op->choice.conflicts = NULL;
     if (!op->kind->rule.nin && !op->kind->rule.nout) return NULL;
     if (choose_output(&c)) return NULL;
     if (op->kind->why_whole) return choose_whole(&c), NULL;
@@ -282,6 +353,7 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
     if (is_known) return NULL;
     c.in = plan->tried_in;
     c.out = plan->tried_out;
+    c.sides = plan->asks_conflicts ? sides : NULL;
     add_order(&c, NULL, 0);
     ask(&c);
     complete(&c, false);
@@ -289,6 +361,8 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
     if (!c.found) complete(&c, true);
     if (!c.found) try_all(&c, 0);
     if (!c.found) choose_whole(&c);
+    for (int a = plan->mesh.axes.naxes; a-- > 0 && c.sides && c.found && !c.status;) c.status = keep_conflict(&c, a);
+    TRY(c.status);
     return spmd_known_add(plan, op);
 }
 

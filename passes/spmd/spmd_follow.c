@@ -167,8 +167,8 @@ weft_status spmd_follow(spmd_plan *plan) {
     return NULL;
 }
 
-/* The member "placed_by" of the sidecar's entry. */
-static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json) {
+/* The members "placed_by" and "conflicts" of the sidecar's entry. */
+static weft_status write_origin(spmd_plan *plan, const spmd_var *v, const spmd_told *told, buffer *json) {
     const char *before = "{\"placed_by\":{";
     char axis[16];
     json->nbytes = 0;
@@ -190,8 +190,10 @@ static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json
         buffer_text(json, "}");
         before = ",";
     }
+    if (json->nbytes) buffer_text(json, "}");
+    spmd_conflicts_put(plan, told, v, json->nbytes ? ",\"conflicts\":[" : "{\"conflicts\":[", json);
     if (!json->nbytes || v->var->rest->dist_extra_json) return NULL;
-    buffer_text(json, "}}");
+    buffer_text(json, "}");
     TRY(buffer_status(json));
     var_rest *rest;
     TRY(var_rest_get(plan->program, v->var, &rest));
@@ -201,11 +203,13 @@ static weft_status write_origin(spmd_plan *plan, const spmd_var *v, buffer *json
 
 weft_status spmd_write_origins(spmd_plan *plan) {
     buffer json;
+    spmd_told *told;
     weft_status status = NULL;
+    TRY(spmd_conflicts_by_var(plan, &told));
     buffer_init(&json, &plan->program->context->allocator);
     for (size_t i = 0; i < plan->nvars && !status; i++)
         if (plan->vars[i].counts && plan->vars[i].var->block == plan->block)
-            status = write_origin(plan, &plan->vars[i], &json);
+            status = write_origin(plan, &plan->vars[i], told, &json);
     buffer_fini(&json);
     return status;
 }

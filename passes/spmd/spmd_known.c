@@ -10,6 +10,7 @@ typedef struct known {
     axes_placed *in, *out;
     bool is_special;
     double sent;
+    spmd_conflict *conflicts;
 } known;
 
 struct spmd_known {
@@ -107,6 +108,8 @@ weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *
     memcpy(op->choice.out, x->out, r->nout * sizeof *x->out);
     op->choice.is_special = x->is_special;
     op->choice.sent = x->sent;
+    op->choice.conflicts = x->conflicts;
+    for (spmd_conflict *c = x->conflicts; c; c = c->next) c->nops++;
     return NULL;
 }
 
@@ -121,7 +124,8 @@ weft_status spmd_known_add(spmd_plan *plan, const spmd_op *op) {
                  .in = arena_copy(k->memory, op->choice.in, (r->nin + 1) * sizeof *x->in),
                  .out = ARENA_ARRAY(k->memory, axes_placed, r->nout + 1),
                  .is_special = op->choice.is_special,
-                 .sent = op->choice.sent};
+                 .sent = op->choice.sent,
+                 .conflicts = op->choice.conflicts};
     if (!x->key || !x->in || !x->out) return base_out_of_memory();
     memcpy(x->out, op->choice.out, r->nout * sizeof *x->out);
     k->at = table_find(&k->table, k->at.hash); /* it may have grown */

@@ -9,8 +9,10 @@ static const weft_option options[] = {
      "what a batch norm over a sharded batch normalises by: those of all rows, or own, of each rank's rows as under "
      "data "
      "parallelism"},
+    {"cluster", WEFT_OPTION_STRING, "", NULL,
+     "a cluster file: then the sides of a conflict are told with what they take, too"},
 };
-enum { NOPTIONS = sizeof options / sizeof *options };
+enum { NOPTIONS = sizeof options / sizeof *options, OF_PARTITION = NOPTIONS - 1 }; /* it tells no conflicts */
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
     *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank_told(pass)};
@@ -23,6 +25,7 @@ static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_pl
 static weft_status propagate(spmd_plan *plan) {
     TRY(spmd_plan_divided(plan));
     plan->propagates = true;
+    TRY(spmd_conflicts_ask(plan, weft_pass_option_string(plan->pass, "cluster")));
     int64_t count = 0;
     for (size_t i = 0; i < plan->nvars; i++)
         for (int d = 0; plan->vars[i].counts && d < plan->vars[i].whole.ndim; d++)
@@ -40,6 +43,7 @@ static weft_status finish(spmd_plan *plan) {
     uint32_t told = plan->told | (edits ? 0 : plan->placed);
     pass_tells_apart(plan->pass, plan->is_fx ? PASS_TOLD_APART : told); /* a graph states its rank */
     pass_tells_ends(plan->pass, plan->ended);
+    if (plan->propagates) TRY(spmd_conflicts_report(plan));
     if (plan->propagates) TRY(spmd_write_origins(plan));
     return spmd_rewrite(plan, edits);
 }
@@ -49,11 +53,17 @@ static weft_status partition(spmd_plan *plan) {
     return finish(plan);
 }
 
+static weft_status tell_conflicts(spmd_plan *plan) {
+    TRY(spmd_decide(plan));
+    return spmd_conflicts_report(plan);
+}
+
 static weft_status run_propagate(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     spmd_plan plan;
     weft_status status = begin(pass, program, &plan);
     if (!status) status = propagate(&plan);
+    if (!status && plan.nops <= SPMD_MOST_OPS) status = tell_conflicts(&plan);
     if (!status) status = spmd_write_wanted(&plan);
     if (!status) status = spmd_write_origins(&plan);
     spmd_plan_fini(&plan);
@@ -82,7 +92,7 @@ static weft_status run_expand(weft_pass_context *pass, weft_program *program, vo
 
 const weft_pass pass_spmd_propagate = {.options = options, .noptions = NOPTIONS, .run = run_propagate};
 const weft_pass pass_spmd_partition = {.options = options,
-                                       .noptions = NOPTIONS,
+                                       .noptions = OF_PARTITION,
                                        .run = run_partition,
                                        .changes_meaning = "it makes the program one rank's"};
 const weft_pass pass_spmd_expand = {

@@ -88,7 +88,7 @@ int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *who
     return n;
 }
 
-static void axis_name(const spmd_mesh *m, int axis, char *out, size_t room) {
+void spmd_axis_text(const spmd_mesh *m, int axis, char *out, size_t room) {
     if (m->mesh->names)
         snprintf(out, room, "%s", m->mesh->names[axis]);
     else
@@ -102,7 +102,7 @@ const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, 
         n += (size_t)snprintf(out + n, room - n, "%s%s", d ? ", " : "", !p->naxes[d] ? "-" : is_list ? "(" : "");
         for (int i = 0; i < p->naxes[d] && n < room; i++) {
             char axis[40];
-            axis_name(m, p->axes[d][i], axis, sizeof axis);
+            spmd_axis_text(m, p->axes[d][i], axis, sizeof axis);
             n += (size_t)snprintf(out + n, room - n, "%s%s", i ? ", " : "", axis);
         }
         if (is_list && n < room) n += (size_t)snprintf(out + n, room - n, ")");
@@ -111,7 +111,7 @@ const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, 
     for (int i = 0; i < m->axes.naxes && n < room; i++) {
         char axis[40];
         if (!p->partial[i]) continue;
-        axis_name(m, i, axis, sizeof axis);
+        spmd_axis_text(m, i, axis, sizeof axis);
         n += (size_t)snprintf(out + n, room - n, ", partial over %s", axis);
     }
     return out;

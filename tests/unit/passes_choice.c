@@ -185,8 +185,8 @@ static weft_status compare(weft_pass_context *pass, weft_program *program, void 
     must(choice_read_mesh(pass, current.mesh, plan.scratch, &given));
     plan.given_mesh = &given;
     must(spmd_read(&plan));
-    must(choice_price_init(&s.c, ""));
-    s.c.cluster = current.cluster;
+    must(spmd_prices_init(&s.c.prices, s.c.plan->pass->context, &s.c.plan->mesh, s.c.memory, ""));
+    s.c.prices.cluster = current.cluster;
     must(choice_find_classes(&s.c, 100));
     must(choice_find_flow(&s.c));
     s.taken.way = ARENA_ARRAY(s.c.memory, uint32_t, s.c.nops + 1);
