@@ -139,7 +139,7 @@ static weft_status order_lane(const bucket_times *t, uint32_t lane, bucket_moves
 weft_status bucket_order_find(const bucket_times *t, bucket_moves *out) {
     *out = (bucket_moves){.all = ARENA_ARRAY(t->scratch, bucket_move, t->problem.nitems + 1)};
     if (!out->all) return base_out_of_memory();
-    if (t->stalls || t->problem.rooms) return NULL;
+    if (t->stalls || t->problem.rooms || t->step_ns == t->bound.ns) return NULL;
     for (uint32_t lane = 0; lane < t->nlanes; lane++) TRY(order_lane(t, lane, out));
     return NULL;
 }

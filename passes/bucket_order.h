@@ -14,7 +14,7 @@ typedef struct bucket_moves {
     size_t count;
 } bucket_moves;
 
-/* Of what bucket_times_find found. None where the order at hand is as good, where reduces wait for one another, where
+/* Of what bucket_times_find found. None where the order at hand is as good or its step ends at the bound, where reduces wait for one another, where
  * memory is limited, or where a stream has other instructions than reduces. Deterministic. Cost: some 50 recurrences of
  * bucket_plan.h. */
 WEFT_MUST_USE weft_status bucket_order_find(const bucket_times *t, bucket_moves *out);

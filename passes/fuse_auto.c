@@ -36,35 +36,23 @@ static uint32_t deadline_of(const fusion *f, const reduce_item *item) {
     return deadline;
 }
 
-/* What writes the bytes that are reduced: of all parts. */
-static weft_status find_makers(const fusion *f, const reduce_item *item, bucket_reduce *out) {
+/* Of all parts, what writes the bytes that are reduced before (`results` false), or touches the results afterwards. */
+static weft_status find_accesses(const fusion *f, const reduce_item *item, bool results, const access **out,
+                                 size_t *out_count) {
+    weft_var *(*var_of)(const reduce_item *, const reduce_part *) = results ? reduce_part_out : reduce_part_x;
     size_t count = 0, n;
     for (size_t i = 0; i < item->nparts; i++, count += n)
-        (void)accesses_of(&f->index, reduce_part_x(item, &item->parts[i]), &n);
-    access *makers = ARENA_ARRAY(f->scratch, access, count + 1);
-    if (!makers) return base_out_of_memory();
+        (void)accesses_of(&f->index, var_of(item, &item->parts[i]), &n);
+    access *found = ARENA_ARRAY(f->scratch, access, count + 1);
+    if (!found) return base_out_of_memory();
     for (size_t i = 0; i < item->nparts; i++) {
-        const access *all = accesses_of(&f->index, reduce_part_x(item, &item->parts[i]), &n);
+        const access *all = accesses_of(&f->index, var_of(item, &item->parts[i]), &n);
         for (size_t k = 0; k < n; k++)
-            if (all[k].position < item->position && (all[k].flags & ACCESS_WRITE)) makers[out->nmakers++] = all[k];
+            if (results ? all[k].position > item->position
+                        : all[k].position < item->position && (all[k].flags & ACCESS_WRITE))
+                found[(*out_count)++] = all[k];
     }
-    out->makers = makers;
-    return NULL;
-}
-
-/* What touches results afterwards: of all parts. */
-static weft_status find_users(const fusion *f, const reduce_item *item, bucket_reduce *out) {
-    size_t count = 0, n;
-    for (size_t i = 0; i < item->nparts; i++, count += n)
-        (void)accesses_of(&f->index, reduce_part_out(item, &item->parts[i]), &n);
-    access *users = ARENA_ARRAY(f->scratch, access, count + 1);
-    if (!users) return base_out_of_memory();
-    for (size_t i = 0; i < item->nparts; i++) {
-        const access *all = accesses_of(&f->index, reduce_part_out(item, &item->parts[i]), &n);
-        for (size_t k = 0; k < n; k++)
-            if (all[k].position > item->position) users[out->nusers++] = all[k];
-    }
-    out->users = users;
+    *out = found;
     return NULL;
 }
 
@@ -84,8 +72,8 @@ static weft_status describe(fusion *f, const reduce_item *item, access *op, buck
                            .nbytes = item->nbytes,
                            .padded = padded(f, item),
                            .deadline = deadline_of(f, item)};
-    TRY(find_makers(f, item, out));
-    TRY(find_users(f, item, out));
+    TRY(find_accesses(f, item, false, &out->makers, &out->nmakers));
+    TRY(find_accesses(f, item, true, &out->users, &out->nusers));
     return kind_of(f, item, &out->kind);
 }
 

@@ -129,3 +129,8 @@ double special_erfinv(double x) {
     }
     return y;
 }
+
+double special_log_add(double a, double b) {
+    double most = a > b ? a : b, least = a > b ? b : a;
+    return least == -INFINITY ? most : most + log1p(exp(least - most));
+}

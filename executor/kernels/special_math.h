@@ -14,6 +14,8 @@ double special_gamma_beyond(double a, double x);
 /* The modified Bessel function of order 0 or 1; the same times exp(-|x|). */
 double special_bessel_i(int order, double x);
 double special_bessel_i_scaled(int order, double x);
+/* log(exp(a) + exp(b)); -infinity is the logarithm of nothing. */
+double special_log_add(double a, double b);
 /* The y of erf(y) = x; infinite at -1 and 1, NaN beyond. */
 double special_erfinv(double x);
 

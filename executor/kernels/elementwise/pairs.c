@@ -5,6 +5,7 @@
  * gradient of an operand that was stretched is summed in double. */
 #include <math.h>
 
+#include "executor/kernels/elementwise/elementwise.h"
 #include "executor/kernels/layout.h"
 #include "executor/kernels/loops.h"
 #include "executor/kernels/special_math.h"
@@ -24,9 +25,7 @@ static weft_status prepare_pair(kernel_prepare *p, const tensor *x, const tensor
     TRY(require_present(p, result, "Out"));
     TRY(require_same_dtype(p, x, y, "Y"));
     TRY(require_same_dtype(p, x, result, "Out"));
-    if (!strides_broadcast(x, -1, result->ndim, result->dims, strides[0]) ||
-        !strides_broadcast(y, -1, result->ndim, result->dims, strides[1]))
-        return kernel_unsupported(p, "expected operands that broadcast to the result");
+    TRY(broadcast_strides(p, -1, x, y, result->ndim, result->dims, strides));
     strides_dense(result->ndim, result->dims, strides[2]);
     loops_init(&s->l, result->ndim, result->dims, 3, strides);
     s->numel = result->numel;

@@ -2,6 +2,7 @@
  *
  * By fewer than none, or by all that an integer has, nothing is left of it. To the right a sign fills what is free, or
  * with is_arithmetic = false zeros do. Paddle: phi/kernels/funcs/bitwise_functors.h. */
+#include "executor/kernels/elementwise/elementwise.h"
 #include "executor/kernels/layout.h"
 #include "executor/kernels/loops.h"
 
@@ -63,9 +64,7 @@ static weft_status prepare_shift(kernel_prepare *p, bool to_left) {
                      : attr_bool(p->op, "is_arithmetic", true) ? shifts[k].right
                                                                : shifts[k].freed;
     if (!s->run) return kernel_unsupported(p, "expected integers, found %s", dtype_text(x->dtype));
-    if (!strides_broadcast(x, -1, out->ndim, out->dims, strides[0]) ||
-        !strides_broadcast(y, -1, out->ndim, out->dims, strides[1]))
-        return kernel_unsupported(p, "expected operands that broadcast to the result");
+    TRY(broadcast_strides(p, -1, x, y, out->ndim, out->dims, strides));
     strides_dense(out->ndim, out->dims, strides[2]);
     loops_init(&s->l, out->ndim, out->dims, 3, strides);
     return NULL;

@@ -16,6 +16,12 @@ static inline random_key random_key_of(const kernel_call *c, int64_t own_seed) {
     return (random_key){c->seed, c->op_seed, c->step ? *c->step : 0};
 }
 
+/* The same in one word, for generators that begin with one. */
+static inline uint64_t random_seed_of(const kernel_call *c, int64_t own_seed) {
+    random_key key = random_key_of(c, own_seed);
+    return key.seed ^ key.op_seed * UINT64_C(0x9E3779B97F4A7C15) ^ key.step << 32;
+}
+
 /* The words of blocks index .. index + PHILOX_BLOCKS, as philox gives them one by one. */
 enum { PHILOX_BLOCKS = 16 };
 void philox_blocks(random_key key, uint64_t index, uint32_t out[4 * PHILOX_BLOCKS]);

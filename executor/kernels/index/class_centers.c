@@ -1,6 +1,7 @@
 /* class_centers.c: class_center_sample: the classes that labels name, in order, then others, drawn one by one until
  * there are num_samples; and the labels as numbers of these. A seed that is fixed draws what Paddle draws.
  * Source: phi/kernels/cpu/class_center_sample_kernel.cc. */
+#include "executor/kernels/fill/random.h"
 #include "executor/kernels/fill/twister.h"
 #include "executor/kernels/layout.h"
 
@@ -52,8 +53,7 @@ static weft_status run(const kernel_call *c) {
         tensor_set_integer(arg_out(c, OUT_CLASSES), count, k);
         number[k] = count++;
     }
-    uint64_t step = c->step ? *c->step : 0;
-    twister_init(t, s->seed ? (uint64_t)s->seed : c->seed ^ c->op_seed * UINT64_C(0x9E3779B97F4A7C15) ^ step << 32);
+    twister_init(t, random_seed_of(c, s->seed));
     while (count < s->samples) {
         int64_t class = (int64_t)twister_below(t, (uint64_t)s->classes);
         if (number[class] != NOT_TAKEN) continue;

@@ -6,6 +6,7 @@
  * paddle/phi/kernels/cpu/nce_kernel.cc. */
 #include <math.h>
 
+#include "executor/kernels/fill/random.h"
 #include "executor/kernels/fill/twister.h"
 #include "executor/kernels/layout.h"
 
@@ -106,8 +107,7 @@ static weft_status prepare(kernel_prepare *p) {
 static weft_status take_samples(const kernel_call *c, const nce_state *s) {
     int64_t *samples = arg_out(c, OUT_SAMPLES)->data;
     twister *t = c->workspace;
-    uint64_t step = c->step ? *c->step : 0;
-    twister_init(t, s->seed ? (uint64_t)s->seed : c->seed ^ c->op_seed * UINT64_C(0x9E3779B97F4A7C15) ^ step << 32);
+    twister_init(t, random_seed_of(c, s->seed));
     for (int64_t i = 0; i < s->rows; i++)
         for (int64_t j = 0; j < s->nsamples; j++) {
             int64_t class = j < s->ntrue ? tensor_integer(arg_in(c, IN_LABEL), i * s->ntrue + j)

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/special_math.h"
 
 enum { IN_LOGITS, IN_LABEL, IN_LOGITS_LENGTH, IN_LABEL_LENGTH, OUT_LOSS = 0, OUT_KEPT };
 enum { GRAD_IN_LOGITS, GRAD_IN_KEPT, GRAD_IN_LOSS, GRAD_IN_LENGTH };
@@ -36,12 +37,6 @@ static weft_status prepare(kernel_prepare *p) {
     return NULL;
 }
 
-/* log(exp(a) + exp(b)) */
-static double log_add(double a, double b) {
-    double most = a > b ? a : b, least = a > b ? b : a;
-    return least == -INFINITY ? most : most + log1p(exp(least - most));
-}
-
 typedef struct spelling {
     const ctc_state *s;
     const double *log_p; /* [step, class] */
@@ -62,8 +57,8 @@ static void forward_sums(const spelling *w, double *alpha) {
         const double *before = alpha - w->s->states;
         for (int64_t i = 0; i < n; i++) {
             double sum = t ? before[i] : i < 2 ? 0 : -INFINITY;
-            if (t && i >= 1) sum = log_add(sum, before[i - 1]);
-            if (t && may_skip(w, i)) sum = log_add(sum, before[i - 2]);
+            if (t && i >= 1) sum = special_log_add(sum, before[i - 1]);
+            if (t && may_skip(w, i)) sum = special_log_add(sum, before[i - 2]);
             alpha[i] = sum + w->log_p[t * w->s->classes + class_of(w, i)];
         }
     }
@@ -79,8 +74,8 @@ static void backward_step(const spelling *w, int64_t t, const double *behind, do
             continue;
         }
         double sum = behind[i] + p[class_of(w, i)];
-        if (i + 1 < n) sum = log_add(sum, behind[i + 1] + p[class_of(w, i + 1)]);
-        if (i + 2 < n && may_skip(w, i + 2)) sum = log_add(sum, behind[i + 2] + p[class_of(w, i + 2)]);
+        if (i + 1 < n) sum = special_log_add(sum, behind[i + 1] + p[class_of(w, i + 1)]);
+        if (i + 2 < n && may_skip(w, i + 2)) sum = special_log_add(sum, behind[i + 2] + p[class_of(w, i + 2)]);
         beta[i] = sum;
     }
 }
@@ -147,7 +142,7 @@ static weft_status run(const kernel_call *c) {
         forward_sums(&w, alpha);
         const double *last = alpha + (w.steps - 1) * s->states;
         double total = last[2 * w.length];
-        if (w.length) total = log_add(total, last[2 * w.length - 1]);
+        if (w.length) total = special_log_add(total, last[2 * w.length - 1]);
         tensor_set_real(arg_out(c, OUT_LOSS), b, -total);
         if (kept) gradient(&w, alpha, total, scratch, b, kept);
     }

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/special_math.h"
 
 enum { IN_INPUT, IN_LABEL, IN_STEPS, IN_LABELS, OUT_LOSS = 0, OUT_KEPT };
 enum { GRAD_IN_INPUT, GRAD_IN_STEPS, GRAD_IN_KEPT, GRAD_IN_LOSS };
@@ -44,11 +45,6 @@ typedef struct lattice {
     int64_t at, steps, nlabels;
 } lattice;
 
-static double log_add(double a, double b) {
-    double most = a > b ? a : b, least = a > b ? b : a;
-    return least == -INFINITY ? most : most + log1p(exp(least - most));
-}
-
 static int64_t place_of(const lattice *l, int64_t t, int64_t u, int64_t class) {
     const rnnt_state *s = l->s;
     return ((l->at * s->steps + t) * s->labels + u) * s->classes + class;
@@ -69,7 +65,7 @@ static void forward_sums(const lattice *l, double *alpha) {
         for (int64_t u = 0; u <= l->nlabels; u++) {
             double sum = t || u ? -INFINITY : 0;
             if (t) sum = alpha[(t - 1) * l->s->labels + u] + blank_at(l, t - 1, u);
-            if (u) sum = log_add(sum, alpha[t * l->s->labels + u - 1] + label_at(l, t, u - 1));
+            if (u) sum = special_log_add(sum, alpha[t * l->s->labels + u - 1] + label_at(l, t, u - 1));
             alpha[t * l->s->labels + u] = sum;
         }
 }
@@ -83,7 +79,7 @@ static void backward_sums(const lattice *l, double *beta) {
     for (int64_t t = l->steps - 1; t >= 0; t--)
         for (int64_t u = l->nlabels; u >= 0; u--) {
             double sum = behind(l, beta, t + 1, u) + blank_at(l, t, u);
-            if (u < l->nlabels) sum = log_add(sum, behind(l, beta, t, u + 1) + label_at(l, t, u));
+            if (u < l->nlabels) sum = special_log_add(sum, behind(l, beta, t, u + 1) + label_at(l, t, u));
             beta[t * l->s->labels + u] = sum;
         }
 }
