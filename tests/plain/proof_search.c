@@ -10,6 +10,7 @@
 
 #include "program/ir.h"
 #include "tests/support/abstract_machine.h"
+#include "tests/support/draw.h"
 #include "tests/support/order.h"
 #include "tests/support/plain.h"
 #include "weft/verify.h"
@@ -32,8 +33,7 @@ typedef struct random_case {
 /* --- drawing ------------------------------------------------------------------------------------------------------ */
 
 static int draw(random_case *c, int below) {
-    c->state = c->state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((c->state >> 33) % (uint64_t)below);
+    return (int)draw_below(&c->state, (uint64_t)below);
 }
 
 /* Vars 0 to 3 are of one size, 4 and 5 half of it, 6 twice. */

@@ -9,6 +9,7 @@
 
 #include "ops/ops.h"
 #include "program/ir.h"
+#include "tests/support/draw.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/plain.h"
 #include "tests/support/spmd_mistake.h"
@@ -24,8 +25,7 @@ static const struct {
 
 static uint64_t state;
 static unsigned draw(unsigned n) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(state >> 33) % n;
+    return draw_below(&state, n);
 }
 
 /* A recorded program with what it leaves. */

@@ -1,5 +1,6 @@
 #include "executor/comm/wait.h"
 #include "tests/standin/graphs.h"
+#include "tests/support/draw.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -290,22 +291,17 @@ static void seek_cycles(void) {
 
 /* --- the scheduler ------------------------------------------------------------------------------------------------ */
 
-static uint32_t draw(void) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(seed >> 33);
-}
-
 /* One of the streams whose head can go; NULL: none can. The last one goes on mostly: far ahead of the others it meets
  * what they have not done yet. */
 static standin_stream *choose(void) {
     static standin_stream *last;
     standin_stream *chosen = NULL;
     uint32_t n = 0;
-    bool goes_on = draw() % 8 != 0;
+    bool goes_on = draw_next(&seed) % 8 != 0;
     for (standin_stream *s = streams; s; s = s->next) {
         if (!can_go(s)) continue;
         if (goes_on && s == last) return s;
-        if (draw() % ++n == 0) chosen = s;
+        if (draw_next(&seed) % ++n == 0) chosen = s;
     }
     last = chosen;
     return chosen;

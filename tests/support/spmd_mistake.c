@@ -4,13 +4,8 @@
 #include <string.h>
 
 #include "ops/ops.h"
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
-
-/* What is chosen among several; the same for all programs with one salt. */
-static unsigned draw(uint64_t *state, unsigned n) {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(*state >> 33) % n;
-}
 
 static bool shift_ints(weft_op *op, const char *attr, size_t at, int64_t by) {
     size_t n;
@@ -40,7 +35,7 @@ static bool spoil_pad(weft_op *op, uint64_t *salt) {
 static bool exchange_args(weft_op *op, bool outputs, const char *slot_text, uint64_t *salt) {
     const slot *s = op_find_slot(op, outputs, slot_text);
     if (!s || s->nargs < 2) return false;
-    unsigned i = draw(salt, s->nargs), k = (i + 1 + draw(salt, s->nargs - 1)) % s->nargs;
+    unsigned i = draw_below(salt, s->nargs), k = (i + 1 + draw_below(salt, s->nargs - 1)) % s->nargs;
     weft_var *first = slot_var(op, s, i), *last = slot_var(op, s, k);
     use_rename((use *)&slot_args(op, s)[i], last);
     use_rename((use *)&slot_args(op, s)[k], first);
@@ -56,13 +51,13 @@ static bool spoil_split(weft_op *op, uint64_t *salt) {
 }
 
 static bool spoil_slice(weft_op *op, uint64_t *salt) {
-    int64_t by = draw(salt, 2) ? 1 : -1;
+    int64_t by = draw_below(salt, 2) ? 1 : -1;
     return op_is(op, "slice") && shift_ints(op, "starts", 0, by) && shift_ints(op, "ends", 0, by);
 }
 
 static bool spoil_ring(weft_op *op, uint64_t *salt) {
     if (!op_communicates(op) || op->program->nrings < 2) return false;
-    must(weft_op_set_attr_int(op, "ring_id", op->program->rings[draw(salt, (unsigned)op->program->nrings)].id));
+    must(weft_op_set_attr_int(op, "ring_id", op->program->rings[draw_below(salt, (unsigned)op->program->nrings)].id));
     return true;
 }
 
@@ -103,7 +98,7 @@ static void set_type(weft_op *op, const char *type_text) {
 }
 
 static bool spoil_reduce(weft_op *op, uint64_t *salt) {
-    if (op_is(op, "c_allreduce_sum")) return set_type(op, draw(salt, 2) ? "c_allreduce_max" : "c_allreduce_avg"), true;
+    if (op_is(op, "c_allreduce_sum")) return set_type(op, draw_below(salt, 2) ? "c_allreduce_max" : "c_allreduce_avg"), true;
     if (op_is(op, "c_allreduce_max")) return set_type(op, "c_allreduce_min"), true;
     if (!op_is(op, "all_reduce") && !op_is(op, "reduce_scatter")) return false;
     must(weft_op_set_attr_int(op, "reduce_type", WEFT_REDUCE_MAX));
@@ -124,7 +119,7 @@ static bool spoil_once(weft_op *op, uint64_t *salt) {
 /* A share of a mean, or of a sum. */
 static bool spoil_scale(weft_op *op, uint64_t *salt) {
     if (!op_is(op, "scale") || !op_find_attr(op, "scale")) return false;
-    must(weft_op_set_attr_float(op, "scale", weft_op_attr_float(op, "scale", 1) * (draw(salt, 2) ? 2 : 1.125)));
+    must(weft_op_set_attr_float(op, "scale", weft_op_attr_float(op, "scale", 1) * (draw_below(salt, 2) ? 2 : 1.125)));
     return true;
 }
 
@@ -146,7 +141,7 @@ static bool spoil_turn(weft_op *op, uint64_t *salt) {
     int64_t turned[WEFT_MAX_RANK];
     const int64_t *axes = op_is(op, "transpose2") ? attr_ints(op, "axis", &n) : NULL;
     if (!axes || n < 2 || n > WEFT_MAX_RANK) return false;
-    unsigned i = draw(salt, (unsigned)n - 1);
+    unsigned i = draw_below(salt, (unsigned)n - 1);
     memcpy(turned, axes, n * sizeof *axes);
     turned[i] = axes[i + 1], turned[i + 1] = axes[i];
     must(weft_op_set_attr_ints(op, "axis", n, turned));
@@ -161,8 +156,8 @@ static bool has_type_of(const weft_var *x, const weft_var *y) {
 /* An op reads something else of that type, which was there before: what is behind the op before in the program is
  * likely. */
 static bool spoil_input(weft_op *op, uint64_t *salt) {
-    unsigned nargs = (unsigned)op_nargs(op, false), at = nargs ? draw(salt, nargs) : 0,
-             back = draw(salt, 3) ? draw(salt, 3) : draw(salt, 40);
+    unsigned nargs = (unsigned)op_nargs(op, false), at = nargs ? draw_below(salt, nargs) : 0,
+             back = draw_below(salt, 3) ? draw_below(salt, 3) : draw_below(salt, 40);
     FOR_EACH_ARG(op, false, u) {
         if (at-- > 0) continue;
         const weft_var *v = use_var(op->program, u);
@@ -204,7 +199,7 @@ static const struct {
 bool spmd_mistake(weft_program *p, uint64_t salt, const char **out_what) {
     unsigned nops = 0, at;
     FOR_EACH_OP(op, p->blocks[0]) nops++;
-    unsigned how = draw(&salt, sizeof mistakes / sizeof *mistakes), first = draw(&salt, UINT16_MAX);
+    unsigned how = draw_below(&salt, sizeof mistakes / sizeof *mistakes), first = draw_below(&salt, UINT16_MAX);
     *out_what = mistakes[how].what;
     for (unsigned tries = 0; tries < nops; tries++) { /* the next op with which it can be made */
         at = 0;

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
 
 static int draw(world *w, int below) {
-    w->state = w->state * 6364136223846793005u + 1442695040888963407u;
-    return (int)((w->state >> 33) % (uint64_t)below);
+    return (int)draw_below(&w->state, (uint64_t)below);
 }
 
 /* --- drawing ------------------------------------------------------------------------------------------------------ */

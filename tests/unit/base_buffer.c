@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/number.h"
+#include "tests/support/draw.h"
 #include "tests/support/table.h"
 
 static char *print_double(double value, char *out) {
@@ -81,7 +82,7 @@ Test(numbers, floats_read_back_bit_for_bit) {
 Test(numbers, doubles_read_back_bit_for_bit) {
     uint64_t state = 1;
     for (int i = 0; i < 100000; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
+        draw_next(&state);
         double value;
         memcpy(&value, &state, sizeof value);
         if (isnan(value) || isinf(value)) continue;

@@ -8,6 +8,7 @@
 
 #include "base/context.h"
 #include "passes/bucket_bound.h"
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
 
 enum { MOST = 10000, FEW = 12 };
@@ -15,8 +16,7 @@ enum { MOST = 10000, FEW = 12 };
 static uint64_t state;
 
 static uint64_t draw(uint64_t below) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    return draw_below(&state, below);
 }
 
 static double between(double low, double high) {

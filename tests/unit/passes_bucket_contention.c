@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "plan/curve.h"
+#include "tests/support/draw.h"
 #include "tests/support/folder.h"
 #include "tests/support/must.h"
 #include "weft/certificate.h"
@@ -28,8 +29,7 @@ static void tear_down(void) {
 TestSuite(passes_bucket_contention, .init = set_up, .fini = tear_down);
 
 static unsigned draw(unsigned below) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(state >> 33) % below;
+    return draw_below(&state, below);
 }
 
 /* --- a problem, as a certificate says it -------------------------------------------------------------------------- */

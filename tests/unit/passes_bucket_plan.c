@@ -7,6 +7,7 @@
 
 #include "base/context.h"
 #include "passes/bucket_plan.h"
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
 
 enum { MOST = 10000 };
@@ -14,8 +15,7 @@ enum { MOST = 10000 };
 static uint64_t state;
 
 static uint64_t draw(uint64_t below) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    return draw_below(&state, below);
 }
 
 typedef struct made {

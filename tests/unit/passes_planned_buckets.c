@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/folder.h"
 #include "tests/support/must.h"
@@ -312,8 +313,7 @@ Test(passes_planned_buckets, what_the_step_needs_first_goes_first) {
 static uint64_t state;
 
 static unsigned draw(unsigned below) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (unsigned)(state >> 33) % below;
+    return draw_below(&state, below);
 }
 
 enum { MOST_GRADIENTS = 12 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "plan/plan.h"
+#include "tests/support/draw.h"
 #include "tests/support/plan_check.h"
 
 enum { MOST_VARS = 24 };
@@ -17,8 +18,7 @@ typedef struct maker {
 } maker;
 
 static unsigned draw(maker *m, unsigned below) {
-    m->state = m->state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(m->state >> 33) % below;
+    return draw_below(&m->state, below);
 }
 
 static void must(weft_status status) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/folder.h"
 #include "tests/support/must.h"
@@ -25,8 +26,7 @@ static void tear_down(void) {
 TestSuite(proof_buckets, .init = set_up, .fini = tear_down);
 
 static uint64_t draw(uint64_t below) {
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 33) % below;
+    return draw_below(&state, below);
 }
 
 typedef struct pair {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "proof/checks/checks.h"
+#include "tests/support/draw.h"
 #include "tests/support/judge.h"
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
@@ -246,11 +247,6 @@ Test(proof_deadlock, state_and_bytes) {
 
 enum { MOST_RANKS = 3, MOST_EVENTS = 8, NRINGS = 3 };
 
-static unsigned draw(uint64_t *state, unsigned below) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(*state >> 33) % below;
-}
-
 static void must_not_fail(weft_status status) {
     cr_assert_null(status, "%s", weft_status_message(status));
 }
@@ -258,18 +254,18 @@ static void must_not_fail(weft_status status) {
 /* Ring i is without rank i, ring 2 too where there are two ranks only. Each rank issues one collective a ring, in an
  * order of its own. */
 static void make_rank(proof_schedule *s, int64_t rank, int64_t nranks, uint64_t *r) {
-    uint32_t id, nstreams = 1 + draw(r, 3), n = 2 + draw(r, MOST_EVENTS - 1);
+    uint32_t id, nstreams = 1 + draw_below(r, 3), n = 2 + draw_below(r, MOST_EVENTS - 1);
     bool issued[NRINGS] = {false};
     for (uint32_t t = 1; t < nstreams; t++) must_not_fail(schedule_stream(s, (const char *[]){"s1", "s2"}[t - 1], &id));
-    s->launches_freely = draw(r, 2);
+    s->launches_freely = draw_below(r, 2);
     for (uint32_t i = 0; i < n + NRINGS; i++) {
-        must_not_fail(schedule_event(s, NULL, i, draw(r, nstreams), &id));
-        s->events[i].blocks_host = draw(r, 6) == 0;
-        for (unsigned k = draw(r, 2); k > 0 && i; k--) must_not_fail(schedule_wait(s, draw(r, i + 1)));
-        int64_t ring_id = draw(r, NRINGS);
+        must_not_fail(schedule_event(s, NULL, i, draw_below(r, nstreams), &id));
+        s->events[i].blocks_host = draw_below(r, 6) == 0;
+        for (unsigned k = draw_below(r, 2); k > 0 && i; k--) must_not_fail(schedule_wait(s, draw_below(r, i + 1)));
+        int64_t ring_id = draw_below(r, NRINGS);
         for (int k = 0; i >= n && k < NRINGS && issued[ring_id]; k++) ring_id = (ring_id + 1) % NRINGS;
         bool is_member = nranks == 2 || ring_id != rank;
-        if (issued[ring_id] || !is_member || (i < n && draw(r, 2))) continue;
+        if (issued[ring_id] || !is_member || (i < n && draw_below(r, 2))) continue;
         proof_collective *c;
         issued[ring_id] = true;
         must_not_fail(schedule_collective(s, ring_id, WEFT_FP32, 4, &c));
@@ -360,7 +356,7 @@ Test(proof_deadlock, random_ranks_against_an_execution) {
     int ncases = getenv("WEFT_LONG_TESTS") ? 100000 : 2000;
     for (int i = 0; i < ncases; i++) {
         proof_schedule s[MOST_RANKS];
-        int64_t nranks = 2 + draw(&state, 2);
+        int64_t nranks = 2 + draw_below(&state, 2);
         arena a;
         arena_init(&a, &context->allocator);
         for (int64_t r = 0; r < nranks; r++) {

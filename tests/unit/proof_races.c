@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proof/checks/checks.h"
+#include "tests/support/draw.h"
 #include "tests/support/judge.h"
 
 /* --- programs ----------------------------------------------------------------------------------------------------- */
@@ -195,34 +196,29 @@ Test(proof_races, any_order_of_launches) {
 
 enum { MOST_EVENTS = 10, MOST_NODES = 2 * MOST_EVENTS };
 
-static unsigned draw(uint64_t *state, unsigned below) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(*state >> 33) % below;
-}
-
 static void must_not_fail(weft_status status) {
     cr_assert_null(status, "%s", weft_status_message(status));
 }
 
 static void make_schedule(proof_schedule *s, uint64_t *r) {
-    uint32_t id, nstreams = 1 + draw(r, 4), nbuffers = 1 + draw(r, 3), n = 1 + draw(r, MOST_EVENTS);
+    uint32_t id, nstreams = 1 + draw_below(r, 4), nbuffers = 1 + draw_below(r, 3), n = 1 + draw_below(r, MOST_EVENTS);
     for (uint32_t t = 1; t < nstreams; t++)
         must_not_fail(schedule_stream(s, (const char *[]){"s1", "s2", "s3"}[t - 1], &id));
     for (uint32_t b = 0; b < nbuffers; b++) must_not_fail(schedule_buffer(s, "buffer", false, &id));
-    s->joins_steps = draw(r, 2);
-    s->launches_freely = draw(r, 2);
+    s->joins_steps = draw_below(r, 2);
+    s->launches_freely = draw_below(r, 2);
     for (uint32_t i = 0; i < n; i++) {
-        must_not_fail(schedule_event(s, NULL, i, draw(r, nstreams), &id));
-        s->events[i].blocks_host = draw(r, 8) == 0;
-        for (unsigned k = draw(r, 3); k > 0; k--) {
-            int64_t begin = draw(r, 6);
-            proof_access x = {.name = "v", .begin = begin, .buffer = draw(r, nbuffers)};
-            x.end = begin + 1 + draw(r, 4);
-            x.is_write = draw(r, 2);
+        must_not_fail(schedule_event(s, NULL, i, draw_below(r, nstreams), &id));
+        s->events[i].blocks_host = draw_below(r, 8) == 0;
+        for (unsigned k = draw_below(r, 3); k > 0; k--) {
+            int64_t begin = draw_below(r, 6);
+            proof_access x = {.name = "v", .begin = begin, .buffer = draw_below(r, nbuffers)};
+            x.end = begin + 1 + draw_below(r, 4);
+            x.is_write = draw_below(r, 2);
             must_not_fail(schedule_access(s, &x));
         }
-        for (unsigned k = draw(r, 3); k > 0; k--)
-            must_not_fail(schedule_wait(s, draw(r, 4) || !i ? draw(r, n) : draw(r, i)));
+        for (unsigned k = draw_below(r, 3); k > 0; k--)
+            must_not_fail(schedule_wait(s, draw_below(r, 4) || !i ? draw_below(r, n) : draw_below(r, i)));
     }
     must_not_fail(schedule_end(s));
 }
