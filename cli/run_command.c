@@ -16,7 +16,7 @@ static const cli_option options[] = {
     {"--feed", 0, "F", "feeds: .npz with keys step/name, or name for every step; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
     {"--first-step", 0, "K", "number of the first step; default: where the run that --load reads ended, else 0"},
-    {"--fetch", 0, "VAR,...", "vars to fetch; default: the program's fetch ops; those of several elements need --save"},
+    {"--fetch", 0, "VAR,...", "vars to fetch, may be repeated; default: the fetch ops' vars; those of several elements need --save"},
     {"--save", 0, "F",
      "persistables, in .npz also fetches, after the last step; {rank}: a file per rank; {step}: steps done"},
     {"--save-every", 0, "N",

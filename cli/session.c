@@ -78,17 +78,30 @@ static bool read_delays(cli_session *s) {
 }
 
 /* "a,b" into names; the list is cut in place. */
-static bool read_fetches(cli_session *s) {
-    const char *list = cli_value(s->args, "--fetch");
-    if (!list) return true;
-    s->fetch_list = strdup(list);
-    s->fetches = calloc(strlen(list) + 1, sizeof *s->fetches);
-    if (!s->fetch_list || !s->fetches) return false;
-    for (char *at = s->fetch_list; at;) {
+static void split_fetches(cli_session *s, char *list) {
+    for (char *at = list; at;) {
         char *comma = strchr(at, ',');
         if (comma) *comma++ = '\0';
         if (*at) s->fetches[s->nfetches++] = at;
         at = comma;
+    }
+}
+
+/* What each --fetch names, in the order in which it is given. */
+static bool read_fetches(cli_session *s) {
+    const cli_args *args = s->args;
+    size_t nbytes = 0, used = 0;
+    for (size_t i = 0; i < args->ngiven; i++)
+        if (strcmp(args->names[i], "--fetch") == 0) nbytes += strlen(args->values[i]) + 1;
+    if (!nbytes) return true;
+    s->fetch_list = malloc(nbytes);
+    s->fetches = calloc(nbytes, sizeof *s->fetches);
+    if (!s->fetch_list || !s->fetches) return false;
+    for (size_t i = 0; i < args->ngiven; i++) {
+        if (strcmp(args->names[i], "--fetch") != 0) continue;
+        char *list = strcpy(s->fetch_list + used, args->values[i]);
+        used += strlen(list) + 1;
+        split_fetches(s, list);
     }
     return true;
 }

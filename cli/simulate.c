@@ -20,7 +20,7 @@ static const cli_option options[] = {
     {"--feed", 0, "F", "feeds, of which steps and shapes are taken: .npz as of weft run; {rank}: a file per rank"},
     {"--steps", 0, "S", "number of steps; default: those in the feed, else 1"},
     {"--first-step", 0, "K", "number of the first step; default 0"},
-    {"--fetch", 0, "VAR,...", "vars to keep until the end of a step; default: the program's fetch ops"},
+    {"--fetch", 0, "VAR,...", "vars to keep until the end of a step, may be repeated; default: the program's fetch ops"},
     {"--plans", 0, "N", "shapes of the feeds that are kept planned; default 8"},
     {"--reading", 0, "R", READING_HELP},
     {"--late", 0, "OP", LATE_HELP},

@@ -51,6 +51,10 @@ grep -q '<html' "$folder/t.html" && ! grep -q -E 'src="http|href="http' "$folder
 "$weft" run "$case/serial.pdmodel" --params "$case/params.pdiparams" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 >"$folder/a.csv" 2>/dev/null &&
     "$weft" run "$case/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch mean_0.tmp_0 2>/dev/null | cmp -s - "$folder/a.csv"
 ok $? 'parameters from .pdiparams and .npz are the same'
+fetch_two() { "$weft" run "$case/serial.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" "$@" 2>/dev/null; }
+fetch_two --fetch mean_0.tmp_0 --fetch opt_learning_rate_0 >"$folder/two.csv" && fetch_two --fetch mean_0.tmp_0,opt_learning_rate_0 | cmp -s - "$folder/two.csv" &&
+    grep -q ',opt_learning_rate_0,' "$folder/two.csv" && grep -q ',mean_0.tmp_0,' "$folder/two.csv"
+ok $? '--fetch names more vars each time that it is given'
 "$weft" run "$case/startup.pdmodel" --save "$folder/init.npz" --seed 7 2>/dev/null && "$weft" run "$case/startup.pdmodel" --save "$folder/again.npz" --seed 7 2>/dev/null &&
     cmp -s "$folder/init.npz" "$folder/again.npz"
 ok $? 'a startup program runs, and the same seed gives the same parameters'
