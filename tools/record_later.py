@@ -129,6 +129,15 @@ def newer(rng, f32, case):
     kept = {'param': f32(2, 3), 'd': f32(2, 3), 'y': f32(2, 3)}
     c.append(case('asgd', 'a', {**kept, 'grad': f32(2, 3), 'learning_rate': np.array([0.1], 'float32'), 'n': np.array([4], 'float32')},
                   {k + '_out': 'float32' for k in kept}, {}, same={k + '_out': k for k in kept}))
+    scales, seen = {'Out': 'float32', 'OutScale': 'float32'}, {'OutState': 'float32', 'OutAccum': 'float32'}
+    average = {'InScale': f32(1, low=0.5), 'InAccum': np.array([1.5], 'float32'), 'InState': np.array([2.0], 'float32')}
+    observed = {k: average[k] for k in ('InAccum', 'InState')}
+    for op, more, outputs, attrs in (('fake_quantize_dequantize_abs_max', {}, scales, {'bit_length': 8}),
+                                     ('fake_channel_wise_quantize_dequantize_abs_max', {}, scales, {'bit_length': 8, 'quant_axis': 1}),
+                                     ('fake_quantize_dequantize_moving_average_abs_max', average, {**scales, **seen}, {'bit_length': 8}),
+                                     ('moving_average_abs_max_scale', observed, {**scales, **seen}, {})):
+        folder = op + '_grad' if 'quantize' in op else 'straight_through_estimator_grad'
+        c.append({**case(op, 'a', {'X': f32(2, 3), **more}, outputs, attrs, ['X'], 'Out'), 'folder': folder})
     c.append(case('standard_gamma', 'a', {'x': f32(2, 3, low=0.2, high=5)}, {'out': 'float32'}))
     c.append(case('binomial', 'a', {'count': np.array([[3, 100], [0, 7]], 'float32'), 'prob': f32(2, 2, low=0)}, {'out': 'int64'}))
     return c
