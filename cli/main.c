@@ -10,6 +10,7 @@ static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const colour colours[] = {CYAN, YELLOW, RED};
     const char *on = cli_colour(stderr, colours[d->severity]), *off = cli_colour(stderr, PLAIN);
     cli_told *told = user;
+    told->nwarnings += d->severity == WEFT_WARNING;
     if (d->severity == WEFT_ERROR && !told->text[0]) {
         char place[64] = "";
         if (d->line > 0) snprintf(place, sizeof place, ":%d:%d", d->line, d->column);
@@ -96,7 +97,7 @@ static int run_command(const cli_command *command, int nwords, char **words) {
         result = cli_usage_error(command, "--color: expected auto, always or never, found \"%s\"", colours);
         goto done;
     }
-    cli_told told = {""};
+    cli_told told = {.text = ""};
     args.told = &told;
     weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = print_diagnostic,
                                     .diagnostic_user = &told, .max_kept_nbytes = 1};

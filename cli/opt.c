@@ -19,7 +19,9 @@ static const cli_option options[] = {
     {"--no-prove", 0, NULL, "do not compare the program after each pass with the one before it"},
     {"--certificate", 0, "FILE", "write what each pass claims, for weft verify --certificate"},
     {"--stats", 0, NULL, "collectives and bytes before and after, and the fingerprint of the buckets"},
-    {"--strict", 0, NULL, "refuse to gather sharded values for an op that has no rule"},
+    {"--strict", 0, NULL,
+     "refuse to gather sharded values for an op that has no rule, and what is warned of\n"
+     "                               while the program and its annotations are read"},
     {"--quiet", 'q', NULL, "no report"},
     JSON_REPORT_OPTION("on stdout where -o names a file, else on stderr"),
     {"--form", 0, "F", "of what goes to stdout: yaml (default) or fx"},
@@ -48,6 +50,14 @@ static weft_status set_strict(weft_pass_list *list) {
     weft_status_free(any ? status[0] : status[1]);
     if (any) weft_status_free(status[1]);
     return any ? NULL : status[0];
+}
+
+/* Such as annotations of vars that the program does not have. */
+static weft_status refuse_warnings(const cli_args *args) {
+    size_t n = args->told->nwarnings;
+    if (!n || !cli_given(args, "--strict")) return NULL;
+    return weft_status_create(WEFT_REFUSED, args->positional[0], "--strict refuses what %zu warning%s", n,
+                              n == 1 ? " tells" : "s tell");
 }
 
 static weft_status make_list(const cli_args *args, weft_pass_list **out) {
@@ -188,6 +198,7 @@ static int run(cli_args *args) {
     weft_status status = make_list(args, &list);
     if (!status) weft_pass_list_set_certify(list, cli_given(args, "--certificate"));
     if (!status) status = weft_program_load(args->context, args->positional[0], cli_value(args, "--dist"), &program);
+    if (!status) status = refuse_warnings(args);
     bool reports = cli_given(args, "--stats");
     if (!status && reports) status = comm_stats_take(program, &before);
     if (!status) {

@@ -17,26 +17,6 @@ size_t option_find(const weft_pass *pass, const char *option) {
     return SIZE_MAX;
 }
 
-size_t edit_distance(const char *a, const char *b, size_t limit) {
-    enum { LONGEST = 64 };
-    size_t na = strlen(a), nb = strlen(b);
-    if (na > LONGEST || nb > LONGEST) return limit + 1;
-    size_t row[LONGEST + 1]; /* distances from a[..i] to every b[..j] */
-    for (size_t j = 0; j <= nb; j++) row[j] = j;
-    for (size_t i = 1; i <= na; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= nb; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[nb] > limit ? limit + 1 : row[nb];
-}
-
 weft_status option_unknown(weft_context *context, const weft_pass *pass, const yaml_node *key, const char *place) {
     buffer known;
     buffer_init(&known, &context->allocator);

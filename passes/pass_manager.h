@@ -83,8 +83,6 @@ WEFT_MUST_USE weft_status option_read(weft_context *context, const weft_pass *pa
 /* The error for an unknown option: lists those there are. */
 WEFT_MUST_USE weft_status option_unknown(weft_context *context, const weft_pass *pass, const yaml_node *key,
                                          const char *place);
-/* Number of edits between two names, no more than `limit` + 1. */
-size_t edit_distance(const char *a, const char *b, size_t limit);
 
 /* --- pass lists --------------------------------------------------------------------------------------------------- */
 

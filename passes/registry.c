@@ -1,13 +1,12 @@
 /* registry.c: the table of passes: the library's own from passes.def, then the host's. Defaults are read when a pass is
  * registered, by the code that reads pass lists, so that a wrong one is found at once. */
+#include "base/nearest.h"
 #include "passes/pass_manager.h"
 
 typedef struct pass_table {
     registered_pass **passes;
     size_t count, capacity;
 } pass_table;
-
-enum { FAR_NAME = 4 }; /* a name that needs as many edits is no misspelling */
 
 static pass_table *table_of(weft_context *context) {
     return context->slots[CONTEXT_PASSES].value;
@@ -108,13 +107,7 @@ const weft_pass *weft_pass_find(weft_context *context, const char *wanted) {
 
 const char *passes_suggest(weft_context *context, const char *wanted) {
     const pass_table *table = table_of(context);
-    const char *nearest = NULL;
-    size_t nearest_distance = FAR_NAME;
-    for (size_t i = 0; i < table->count; i++) {
-        size_t distance = edit_distance(wanted, table->passes[i]->pass.name, FAR_NAME);
-        if (distance >= nearest_distance) continue;
-        nearest_distance = distance;
-        nearest = table->passes[i]->pass.name;
-    }
-    return nearest;
+    nearest_name nearest = nearest_to(wanted);
+    for (size_t i = 0; i < table->count; i++) nearest_try(&nearest, table->passes[i]->pass.name);
+    return nearest.name;
 }

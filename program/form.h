@@ -36,6 +36,11 @@ WEFT_MUST_USE weft_status mesh_indices(const weft_program *p, arena *a, mesh_ind
 /* -1 if the program does not list that mesh. */
 int64_t mesh_index_find(const mesh_index *indices, size_t count, const mesh *m);
 
+/* The axis of a mesh by its name; -1: there is none, or no mesh. */
+int64_t form_axis(const mesh *m, const char *bytes, size_t nbytes);
+/* "of dp, mp"; or why its number is expected. */
+const char *form_axes_text(const mesh *m, char *out, size_t room);
+
 /* The vars that a sidecar means, by name id: of several of one name, that of the lowest block. */
 WEFT_MUST_USE weft_status vars_by_name(const weft_program *p, arena *a, weft_var ***out);
 

@@ -1,4 +1,5 @@
 /* form_dist.c: what the sidecar and the YAML form share: indices of meshes, vars by name, words for reduce kinds. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "program/form.h"
@@ -40,6 +41,21 @@ int64_t mesh_index_find(const mesh_index *indices, size_t count, const mesh *m) 
     mesh_index key = {m, 0};
     const mesh_index *found = m && count ? bsearch(&key, indices, count, sizeof key, compare_addresses) : NULL;
     return found ? (int64_t)found->index : -1;
+}
+
+int64_t form_axis(const mesh *m, const char *bytes, size_t nbytes) {
+    for (int i = 0; m && m->names && i < m->ndim; i++)
+        if (strlen(m->names[i]) == nbytes && memcmp(m->names[i], bytes, nbytes) == 0) return i;
+    return -1;
+}
+
+const char *form_axes_text(const mesh *m, char *out, size_t room) {
+    if (!m) return "by number, for want of a mesh";
+    if (!m->names) return "by number, since the mesh names none";
+    size_t n = (size_t)snprintf(out, room, "of ");
+    for (int i = 0; i < m->ndim && n < room; i++)
+        n += (size_t)snprintf(out + n, room - n, "%s%s", i ? ", " : "", m->names[i]);
+    return out;
 }
 
 /* --- vars --------------------------------------------------------------------------------------------------------- */

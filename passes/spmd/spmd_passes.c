@@ -4,7 +4,9 @@
 
 static const weft_option options[] = {
     {"strict", WEFT_OPTION_BOOL, "false", NULL,
-     "refuse where an op without a rule meets a sharded input, instead of gathering that"},
+     "refuse where an op without a rule meets a sharded input, instead of gathering that, and annotations that cannot "
+     "be "
+     "followed, instead of passing over them"},
     {"batch_statistics", WEFT_OPTION_STRING, "all", "all|own",
      "what a batch norm over a sharded batch normalises by: those of all rows, or own, of each rank's rows as under "
      "data "

@@ -1,6 +1,8 @@
 /* spmd_read.c: what the passes work on: the mesh, the annotated vars and ops, types of all vars, rules of all ops. */
 #include "passes/spmd/spmd.h"
 
+#include <stdio.h>
+
 #include "ops/infer.h"
 
 /* --- the mesh ----------------------------------------------------------------------------------------------------- */
@@ -74,9 +76,34 @@ static void read_vars(spmd_plan *plan) {
     }
 }
 
+static bool says_something(const placement *p) {
+    int d = 0;
+    while (d < p->ndim && p->dims_mapping[d] < 0) d++;
+    return d < p->ndim || p->partial_axes;
+}
+
+/* Why nothing may follow the annotation; NULL: it may. */
+static const char *why_ignored(const spmd_var *v, const placement *p) {
+    if (!p->mesh) return "names no mesh";
+    if (v->is_pinned) return "is of a var that another block uses, which is whole";
+    return v->counts ? NULL : "is of no tensor of known dimensions";
+}
+
+/* `op`: whose annotation it is; NULL: that of the var itself. */
+static weft_status ignore(spmd_plan *plan, const weft_op *op, const char *var, const char *why) {
+    char place[160], by[180] = "";
+    if (plan->is_told) return NULL;
+    if (!plan->is_strict)
+        return weft_pass_left(plan->pass, op, WEFT_REASON_MESH, "var %s: the annotation %s", var, why);
+    if (op) snprintf(by, sizeof by, "%s: ", op_place(op, place, sizeof place));
+    return weft_pass_refuse(plan->pass, "%svar %s: the annotation %s", by, var, why);
+}
+
 /* Takes what was annotated; what does not divide is told and left whole. */
-static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bool fixes) {
-    if (!v->counts || !p || !p->mesh || v->is_fixed || v->is_pinned) return NULL;
+static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, const placement *p, bool fixes) {
+    const char *why = p ? why_ignored(v, p) : NULL;
+    if (why) return says_something(p) ? ignore(plan, op, v->var->name->bytes, why) : NULL;
+    if (!p || v->is_fixed) return NULL;
     char words[160];
     axes_placed want = placed_of(&plan->mesh, p);
     if (p->ndim != v->whole.ndim && plan->is_told) return NULL;
@@ -111,16 +138,25 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const placement *p, bo
     return NULL;
 }
 
+static weft_var *arg_of(const weft_op *op, bool output, const name *wanted) {
+    FOR_EACH_ARG(op, output, u)
+    if (use_var(op->program, u)->name == wanted) return use_var(op->program, u);
+    return NULL;
+}
+
 static weft_status read_annotations(spmd_plan *plan) {
-    for (size_t i = 0; i < plan->nvars; i++) TRY(annotate(plan, &plan->vars[i], plan->vars[i].var->dist, true));
+    for (size_t i = 0; i < plan->nvars; i++) TRY(annotate(plan, &plan->vars[i], NULL, plan->vars[i].var->dist, true));
     FOR_EACH_OP(op, plan->block) {
         const op_dist_rest *rest = op->dist ? op_dist_rest_of(op->dist) : NULL;
         for (int side = 0; rest && side < 2; side++) {
             size_t n = side ? rest->noutputs : rest->ninputs;
             for (size_t k = 0; k < n; k++) {
                 const op_placement *one = side ? &rest->outputs[k] : &rest->inputs[k];
-                weft_var *v = op_find_var(op, text_of_name(one->var));
-                if (v && spmd_var_of(plan, v)) TRY(annotate(plan, spmd_var_of(plan, v), one->placement, side));
+                const weft_var *v = arg_of(op, side, one->var);
+                if (v)
+                    TRY(annotate(plan, &plan->vars[v->id], op, one->placement, side));
+                else
+                    TRY(ignore(plan, op, one->var->bytes, "is of no argument of the op"));
             }
         }
     }

@@ -51,19 +51,36 @@ static weft_status read_one_placement(sidecar_reader *r, const json_t *value, co
                                       bool *out_ok) {
     size_t ndim;
     if (json_is_object(value)) return sidecar_placement(r, value, what, out, out_ok);
-    TRY(sidecar_dims_mapping(r, value, what, &out->dims_mapping, &ndim, out_ok));
+    TRY(sidecar_dims_mapping(r, value, what, out->mesh, &out->dims_mapping, &ndim, out_ok));
     if (*out_ok) out->ndim = (int)ndim;
     return NULL;
 }
 
-/* Recorded sidecars give axes of another mesh than the op's (Paddle's coalesce_tensor): then on which mesh is not
- * known. */
-static weft_status check_or_unmesh(placement *p, const char *place) {
-    weft_status status = p->mesh ? placement_check(p, -1, place) : NULL;
-    if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+/* Whether the axes are those of the mesh that the var itself is on. */
+static weft_status check_on_own_mesh(const sidecar_reader *r, const op_placement *one, bool *out_fits) {
+    const weft_var *v = sidecar_var(r, one->var);
+    placement own = *one->placement;
+    *out_fits = v && v->dist && v->dist->mesh && v->dist->mesh != own.mesh;
+    if (!*out_fits) return NULL;
+    own.mesh = v->dist->mesh;
+    weft_status status = placement_check(&own, -1, "");
+    *out_fits = !status;
+    if (weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     weft_status_free(status);
-    p->mesh = NULL;
     return NULL;
+}
+
+/* Recorded sidecars give axes of the var's mesh where the op is on another one (Paddle's coalesce_tensor): then on
+ * which mesh they are is not known. */
+static weft_status check_or_unmesh(sidecar_reader *r, const char *what, placement *p, const op_placement *one) {
+    bool fits;
+    weft_status status = p->mesh ? placement_check(p, -1, "") : NULL;
+    if (!status || weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
+    weft_status own = check_on_own_mesh(r, one, &fits);
+    if (!own && fits) p->mesh = NULL;
+    if (!own && !fits) sidecar_problem(r, "%s: var \"%.100s\": %s", what, one->var->bytes, weft_status_message(status));
+    weft_status_free(status);
+    return own;
 }
 
 static weft_status read_placements(sidecar_reader *r, const json_t *object, const char *what, const mesh *m,
@@ -91,7 +108,7 @@ static weft_status read_placements(sidecar_reader *r, const json_t *object, cons
         if (ok) count++;
     }
     TRY(read_partials(r, json_object_get(object, "@partial"), what, list, where, count));
-    for (size_t i = 0; i < count; i++) TRY(check_or_unmesh(&where[i], r->place));
+    for (size_t i = 0; i < count; i++) TRY(check_or_unmesh(r, what, &where[i], &list[i]));
     *out = list;
     *out_count = count;
     return NULL;
@@ -164,20 +181,15 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
 /* --- all entries -------------------------------------------------------------------------------------------------- */
 
 static void warn_of_strangers(sidecar_reader *r, const json_t *ops, const op_table *table) {
-    enum { WARNINGS = 10 };
-    size_t i, nreported = 0;
+    size_t i;
     json_t *entry;
     json_array_foreach(ops, i, entry) {
         if (find_op(r->program, table, entry)) continue;
         const char *type = json_string_value(json_object_get(entry, "type"));
-        if (nreported++ < WARNINGS)
-            context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0,
-                             "ops entry %zu: the program has no op %s at index %lld of block %lld: ignored", i,
-                             type ? type : "(no type)", (long long)json_integer_value(json_object_get(entry, "idx")),
-                             (long long)json_integer_value(json_object_get(entry, "block")));
+        sidecar_stranger(r, "ops entry %zu: the program has no op %.100s at index %lld of block %lld: ignored", i,
+                         type ? type : "(no type)", (long long)json_integer_value(json_object_get(entry, "idx")),
+                         (long long)json_integer_value(json_object_get(entry, "block")));
     }
-    if (nreported > WARNINGS)
-        context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0, "and %zu more such entries", nreported - WARNINGS);
 }
 
 weft_status sidecar_read_ops(sidecar_reader *r, const json_t *ops) {

@@ -1,10 +1,12 @@
 /* parse.c: NAME.dist.json to a program's meshes, rings and dist attrs. Schema: docs/sidecar.md.
  *
- * What the program no longer has (a var, an op at its index) is passed over: recorded sidecars hold such entries. What
- * is malformed is a problem; all are reported, and the program keeps what was right. */
+ * What the program does not have (a var, an op at its index) is passed over, with a warning: it may be misspelt. A
+ * sidecar of a program before some pass may well name more. What is malformed is a problem; all are reported, and the
+ * program keeps what was right. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/nearest.h"
 #include "program/grow.h"
 #include "program/sidecar/sidecar.h"
 
@@ -149,17 +151,33 @@ static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry)
     return NULL;
 }
 
-static weft_status read_vars(sidecar_reader *r, const json_t *vars) {
-    weft_var **by_name;
+/* The nearest name is that of a var; which a misspelt one meant. */
+static void warn_of_stranger(sidecar_reader *r, const char *unknown) {
+    nearest_name nearest = nearest_to(unknown);
+    bool is_told = r->nstrangers < SIDECAR_STRANGERS;
+    for (size_t i = 0; i < r->program->nall_vars && is_told; i++)
+        nearest_try(&nearest, program_var(r->program, i)->name->bytes);
+    if (nearest.name)
+        sidecar_stranger(r, "vars: the program has no var \"%.100s\": ignored; did you mean \"%.100s\"?", unknown,
+                         nearest.name);
+    else
+        sidecar_stranger(r, "vars: the program has no var \"%.100s\": ignored", unknown);
+}
+
+/* `is_own`: no pass has removed vars since it was written. */
+static weft_status read_vars(sidecar_reader *r, const json_t *vars, bool is_own) {
+    r->nvars = r->program->names.count;
+    TRY(vars_by_name(r->program, &r->scratch, &r->vars));
     if (!vars) return NULL;
     if (!json_is_object(vars)) {
         sidecar_problem(r, "expected \"vars\" to be an object");
         return NULL;
     }
-    TRY(vars_by_name(r->program, &r->scratch, &by_name));
     for (void *it = json_object_iter((json_t *)vars); it; it = json_object_iter_next((json_t *)vars, it)) {
-        const name *n = interner_find(&r->program->names, json_object_iter_key(it), json_object_iter_key_len(it));
-        if (n && by_name[n->id]) TRY(read_var(r, by_name[n->id], json_object_iter_value(it)));
+        const char *key = json_object_iter_key(it);
+        weft_var *v = sidecar_var(r, interner_find(&r->program->names, key, json_object_iter_key_len(it)));
+        if (v) TRY(read_var(r, v, json_object_iter_value(it)));
+        if (!v && is_own) warn_of_stranger(r, key);
     }
     return NULL;
 }
@@ -214,7 +232,7 @@ static weft_status read_root(sidecar_reader *r, const json_t *root, bool with_op
     TRY(read_rings(r, json_object_get(root, "process_groups")));
     TRY(read_meshes(r, json_object_get(root, "meshes")));
     TRY(read_params_grads(r, json_object_get(root, "params_grads")));
-    TRY(read_vars(r, json_object_get(root, "vars")));
+    TRY(read_vars(r, json_object_get(root, "vars"), with_ops));
     if (!with_ops) return NULL;
     if (json_object_get(root, "fx")) TRY(sidecar_string(r, json_object_get(root, "fx"), "fx", &p->fx_json));
     TRY(sidecar_read_ops(r, json_object_get(root, "ops")));
@@ -229,6 +247,7 @@ weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, cons
     if (!base_add(budget, program_nbytes(p), &r.budget)) r.budget = SIZE_MAX;
     arena_init(&r.scratch, &p->context->allocator);
     weft_status status = read_root(&r, root, with_ops);
+    sidecar_tell_more_strangers(&r);
     arena_fini(&r.scratch);
     json_decref(root);
     if (!status && r.nproblems > 1) {

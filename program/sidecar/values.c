@@ -15,6 +15,26 @@ void sidecar_problem(sidecar_reader *r, const char *format, ...) {
     if (r->nproblems++ == 0) r->first_problem = weft_status_create(WEFT_PARSE, r->place, "%s", message);
 }
 
+void sidecar_stranger(sidecar_reader *r, const char *format, ...) {
+    char message[400];
+    va_list args;
+    if (r->nstrangers++ >= SIDECAR_STRANGERS) return;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0, "%s", message);
+}
+
+void sidecar_tell_more_strangers(sidecar_reader *r) {
+    if (r->nstrangers <= SIDECAR_STRANGERS) return;
+    context_diagnose(r->context, WEFT_WARNING, r->place, 0, 0,
+                     "and %zu more entries for what the program does not have", r->nstrangers - SIDECAR_STRANGERS);
+}
+
+weft_var *sidecar_var(const sidecar_reader *r, const name *n) {
+    return n && n->id < r->nvars ? r->vars[n->id] : NULL;
+}
+
 static const char *type_word(const json_t *value) {
     if (!value) return "nothing";
     switch (json_typeof(value)) {
@@ -111,6 +131,17 @@ bool sidecar_mesh(sidecar_reader *r, const json_t *value, const char *what, cons
     return true;
 }
 
+/* A mesh axis by its number, or by its name. */
+static bool read_axis(sidecar_reader *r, const json_t *value, const char *what, const mesh *on, int64_t *out) {
+    char axes[200];
+    if (!json_is_string(value)) return sidecar_int(r, value, what, out);
+    const char *said = json_string_value(value);
+    *out = form_axis(on, said, json_string_length(value));
+    if (*out >= 0) return true;
+    sidecar_problem(r, "%s: expected an axis %s, found \"%.60s\"", what, form_axes_text(on, axes, sizeof axes), said);
+    return false;
+}
+
 static bool set_partial(sidecar_reader *r, int64_t axis, int reduce, const char *what, placement *out) {
     if (axis < 0 || axis >= 32 || reduce < 0) {
         sidecar_problem(r, "%s: expected partial mesh axes from 0 to 31 and a reduce kind, found axis %lld", what,
@@ -137,12 +168,14 @@ weft_status sidecar_partial(sidecar_reader *r, const json_t *value, const char *
         json_object_foreach((json_t *)value, key, item) {
             char *end;
             long long axis = strtoll(key, &end, 10);
-            if (!set_partial(r, *key && !*end ? axis : -1, reduce_of(item), what, out)) return NULL;
+            if (!*key || *end) axis = form_axis(out->mesh, key, strlen(key));
+            if (!set_partial(r, axis, reduce_of(item), what, out)) return NULL;
         }
     } else if (json_is_array(value)) {
         json_array_foreach(value, i, item) {
             int64_t axis;
-            if (!sidecar_int(r, item, what, &axis) || !set_partial(r, axis, WEFT_REDUCE_SUM, what, out)) return NULL;
+            bool ok = read_axis(r, item, what, out->mesh, &axis);
+            if (!ok || !set_partial(r, axis, WEFT_REDUCE_SUM, what, out)) return NULL;
         }
     } else {
         sidecar_problem(r, "%s: expected partial as a list or an object, found %s", what, type_word(value));
@@ -183,12 +216,13 @@ static weft_status check_placement(sidecar_reader *r, const placement *p, const 
 }
 
 /* One entry of a dims_mapping: a mesh axis, -1, or a list of mesh axes, major first. */
-static bool read_entry(sidecar_reader *r, const json_t *entry, const char *what, size_t dim, int64_t *out) {
+static bool read_entry(sidecar_reader *r, const json_t *entry, const char *what, const mesh *on, size_t dim,
+                       int64_t *out) {
     size_t n = json_is_array(entry) ? json_array_size(entry) : 1;
     *out = -1;
     for (size_t i = 0; i < n; i++) {
         int64_t axis;
-        if (!sidecar_int(r, json_is_array(entry) ? json_array_get(entry, i) : entry, what, &axis)) return false;
+        if (!read_axis(r, json_is_array(entry) ? json_array_get(entry, i) : entry, what, on, &axis)) return false;
         if (axis == -1 && !json_is_array(entry)) return true;
         if ((*out = dim_add(*out, axis)) >= 0) continue;
         sidecar_problem(r, "%s: dims_mapping[%zu]: expected -1 or at most %d mesh axes below %d, found %lld", what, dim,
@@ -198,8 +232,8 @@ static bool read_entry(sidecar_reader *r, const json_t *entry, const char *what,
     return true;
 }
 
-weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
-                                 size_t *out_count, bool *out_ok) {
+weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const mesh *on,
+                                 const int64_t **out, size_t *out_count, bool *out_ok) {
     size_t count = json_array_size(list); /* 0 of what is no list */
     if (!json_is_array(list)) return sidecar_ints(r, list, what, out, out_count, out_ok);
     *out_ok = false;
@@ -207,7 +241,7 @@ weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const ch
     int64_t *values = ARENA_ARRAY(&r->program->arena, int64_t, count);
     if (!values) return base_out_of_memory();
     for (size_t d = 0; d < count; d++)
-        if (!read_entry(r, json_array_get(list, d), what, d, &values[d])) return NULL;
+        if (!read_entry(r, json_array_get(list, d), what, on, d, &values[d])) return NULL;
     *out = values;
     *out_count = count;
     *out_ok = true;
@@ -221,7 +255,7 @@ weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const cha
     *out_ok = false;
     if (!sidecar_mesh(r, json_object_get(o, "mesh"), what, &out->mesh)) return NULL;
     if ((value = json_object_get(o, "dims_mapping"))) {
-        TRY(sidecar_dims_mapping(r, value, what, &out->dims_mapping, &ndim, &ok));
+        TRY(sidecar_dims_mapping(r, value, what, out->mesh, &out->dims_mapping, &ndim, &ok));
         if (!ok) return NULL;
     }
     if (ndim > INT32_MAX) return form_over_budget(r->program, r->budget);

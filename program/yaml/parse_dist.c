@@ -112,6 +112,18 @@ static weft_status get_mesh_index(yaml_reader *r, const yaml_node *node, const m
     return NULL;
 }
 
+/* A mesh axis from `min` to `max`, or by its name. */
+static weft_status get_axis(yaml_reader *r, const yaml_node *node, const char *what, const mesh *on, int64_t min,
+                            int64_t max, int64_t *out) {
+    char axes[200];
+    int64_t number;
+    if (node->kind != NODE_SCALAR || yaml_as_int(node, &number)) return yaml_get_int(r, node, what, min, max, out);
+    *out = form_axis(on, node->bytes, node->nbytes);
+    if (*out >= 0) return NULL;
+    YAML_FAIL(r, node, "%s: expected an axis %s, found \"%s\"", what, form_axes_text(on, axes, sizeof axes),
+              node->bytes);
+}
+
 /* {axis: reduce}, or a list of axes that hold sums. */
 static weft_status get_partial(yaml_reader *r, const yaml_node *node, placement *out) {
     if (node->kind == NODE_SCALAR) YAML_FAIL(r, node, "expected partial as {axis: reduce} or a list of axes");
@@ -119,7 +131,7 @@ static weft_status get_partial(yaml_reader *r, const yaml_node *node, placement 
         bool named = node->kind == NODE_MAPPING;
         int64_t axis;
         int reduce = WEFT_REDUCE_SUM;
-        TRY(yaml_get_int(r, node->items[named ? 2 * i : i], "partial mesh axis", 0, 31, &axis));
+        TRY(get_axis(r, node->items[named ? 2 * i : i], "partial mesh axis", out->mesh, 0, 31, &axis));
         if (named) {
             const yaml_node *word = node->items[2 * i + 1];
             reduce = word->kind == NODE_SCALAR ? form_reduce_parse(word->bytes, word->nbytes) : -1;
@@ -146,13 +158,13 @@ static weft_status get_dynamic_dims(yaml_reader *r, const yaml_node *node, place
 }
 
 /* A mesh axis, -1, or a list of mesh axes, major first. */
-static weft_status get_dims_entry(yaml_reader *r, const yaml_node *node, int64_t *out) {
+static weft_status get_dims_entry(yaml_reader *r, const yaml_node *node, const mesh *on, int64_t *out) {
     bool is_list = node->kind == NODE_SEQUENCE;
     *out = -1;
     for (size_t i = 0; i < (is_list ? node->count : 1); i++) {
         int64_t axis;
-        TRY(yaml_get_int(r, is_list ? node->items[i] : node, "dims_mapping", is_list ? 0 : -1, MESH_MAX_NDIM - 1,
-                         &axis));
+        TRY(get_axis(r, is_list ? node->items[i] : node, "dims_mapping", on, is_list ? 0 : -1, MESH_MAX_NDIM - 1,
+                     &axis));
         if (axis < 0) return NULL;
         if ((*out = dim_add(*out, axis)) < 0)
             YAML_FAIL(r, node, "dims_mapping: expected at most %d mesh axes", DIM_MAX_AXES);
@@ -160,11 +172,12 @@ static weft_status get_dims_entry(yaml_reader *r, const yaml_node *node, int64_t
     return NULL;
 }
 
-static weft_status get_dims_mapping(yaml_reader *r, const yaml_node *node, const int64_t **out, size_t *out_count) {
+static weft_status get_dims_mapping(yaml_reader *r, const yaml_node *node, const mesh *on, const int64_t **out,
+                                    size_t *out_count) {
     int64_t *entries;
     if (node->kind != NODE_SEQUENCE) YAML_FAIL(r, node, "expected dims_mapping as a list");
     TRY(yaml_array(r, node->count, sizeof *entries, &entries));
-    for (size_t i = 0; i < node->count; i++) TRY(get_dims_entry(r, node->items[i], &entries[i]));
+    for (size_t i = 0; i < node->count; i++) TRY(get_dims_entry(r, node->items[i], on, &entries[i]));
     *out = entries;
     *out_count = node->count;
     return NULL;
@@ -174,16 +187,17 @@ static weft_status get_dims_mapping(yaml_reader *r, const yaml_node *node, const
 static weft_status get_placement(yaml_reader *r, const yaml_node *node, placement *out, const char **extra) {
     size_t ndim = 0, ndynamic = 0;
     if (node->kind == NODE_SEQUENCE) {
-        TRY(get_dims_mapping(r, node, &out->dims_mapping, &ndim));
+        TRY(get_dims_mapping(r, node, out->mesh, &out->dims_mapping, &ndim));
     } else if (node->kind == NODE_SCALAR) {
         YAML_FAIL(r, node, "expected a placement such as [0, -1] or {mesh: 0, dims_mapping: [0, -1]}");
     }
+    if (yaml_get(node, "mesh")) TRY(get_mesh_index(r, yaml_get(node, "mesh"), &out->mesh)); /* it names axes */
     for (size_t i = 0; node->kind == NODE_MAPPING && i < node->count; i++) {
         const yaml_node *k = node->items[2 * i], *v = node->items[2 * i + 1];
         if (yaml_is(k, "mesh"))
-            TRY(get_mesh_index(r, v, &out->mesh));
+            continue;
         else if (yaml_is(k, "dims_mapping"))
-            TRY(get_dims_mapping(r, v, &out->dims_mapping, &ndim));
+            TRY(get_dims_mapping(r, v, out->mesh, &out->dims_mapping, &ndim));
         else if (yaml_is(k, "partial"))
             TRY(get_partial(r, v, out));
         else if (yaml_is(k, "batch_dim"))

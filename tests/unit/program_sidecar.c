@@ -8,13 +8,16 @@
 #include "program/ir.h"
 #include "tests/support/folder.h"
 #include "tests/support/table.h"
+#include "weft/placement.h"
 
 static weft_context *context;
 static size_t nwarnings, nerrors;
+static char warned[400]; /* the last */
 
 static void on_diagnostic(void *user, const weft_diagnostic *d) {
     (void)user;
     nwarnings += d->severity == WEFT_WARNING;
+    if (d->severity == WEFT_WARNING) snprintf(warned, sizeof warned, "%s: %s", d->place, d->message);
     nerrors += d->severity == WEFT_ERROR;
 }
 
@@ -215,7 +218,7 @@ Test(program_sidecar, what_the_program_lacks_is_passed_over) {
         "{\"vars\": {\"gone\": {\"mesh\": 7}, \"x\": {\"dims_mapping\": [-1]}}, \"ops\": ["
         "{\"block\": 0, \"idx\": 0, \"type\": \"relu\"}, {\"block\": 0, \"idx\": 1, \"type\": \"scale\"}, "
         "{\"block\": 1, \"idx\": 0, \"type\": \"tanh\"}, {\"block\": 9, \"idx\": 0, \"type\": \"relu\"}]}");
-    cr_expect_eq(nwarnings, 2);
+    cr_expect_eq(nwarnings, 3);
     cr_expect_not_null(p->blocks[0]->first->dist);
     cr_expect_not_null(p->blocks[0]->last->dist);
     cr_expect_null(p->blocks[1]->first->dist);
@@ -247,10 +250,75 @@ Test(program_sidecar, a_list_of_one_axis_is_that_axis) {
     weft_program_destroy(p);
 }
 
-/* Axes that the op's mesh does not have are those of a mesh that nobody names. */
+/* One mesh names its axes, another is the same ranks in a row. */
+#define MESHES                                                                                                         \
+    "\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}, {\"shape\": [1, 2], \"ids\": [0, 1], \"dims\": [\"dp\", "         \
+    "\"mp\"]}]"
+
+Test(program_sidecar, an_axis_may_be_named) {
+    weft_program *p = with_sidecar(
+        "{" MESHES ", \"vars\": {\"x\": {\"dims_mapping\": [-1, \"mp\"], \"mesh\": 1, \"partial\": {\"dp\": \"max\"}}, "
+        "\"w\": {\"mesh\": 1, \"dims_mapping\": [[\"mp\", 0]]}}, \"ops\": [{\"idx\": 0, \"type\": \"relu\", \"mesh\": "
+        "1, "
+        "\"inputs\": {\"x\": [\"dp\", -1], \"@partial\": {\"x\": [\"mp\"]}}}]}");
+    const placement *x = weft_block_find_var(p->blocks[0], "x")->dist,
+                    *w = weft_block_find_var(p->blocks[0], "w")->dist;
+    const placement *read = p->blocks[0]->first->dist->rest->inputs[0].placement;
+    const int64_t both[] = {1, 0};
+    cr_expect(x->dims_mapping[0] == -1 && x->dims_mapping[1] == 1);
+    cr_expect(x->partial_axes == 1 && x->partial_reduce[0] == WEFT_REDUCE_MAX);
+    cr_expect_eq(w->dims_mapping[0], weft_dims_entry(2, both));
+    cr_expect(read->dims_mapping[0] == 0 && read->dims_mapping[1] == -1 && read->partial_axes == 2);
+    char *json;
+    size_t nbytes;
+    cr_assert_null(weft_program_print_sidecar(p, &json, &nbytes));
+    cr_expect(strstr(json, "\"dims_mapping\": [-1, 1]") && strstr(json, "\"partial\": {\"0\": \"max\"}"), "%s", json);
+    weft_bytes_free(context, json, nbytes);
+    weft_program_destroy(p);
+}
+
+typedef struct stranger_row {
+    const char *json, *warning;
+} stranger_row;
+static const stranger_row stranger_rows[] = {
+    {"{\"vars\": {\"xy\": {\"dims_mapping\": [0]}}}",
+     "s.dist.json: vars: the program has no var \"xy\": ignored; did you mean \"x\"?"},
+    {"{\"vars\": {\"linear_0.w_0\": null}}", "vars: the program has no var \"linear_0.w_0\": ignored"},
+    {"{\"ops\": [{\"idx\": 0, \"type\": \"relu\"}, {\"idx\": 1, \"type\": \"relu\"}]}",
+     "ops entry 1: the program has no op relu at index 1 of block 0: ignored"},
+};
+TABLE_ROWS(program_sidecar, a_stranger_is_named, stranger_rows);
+TABLE_TEST(size_t *index, program_sidecar, a_stranger_is_named) {
+    size_t before = nwarnings;
+    weft_program_destroy(with_sidecar(stranger_rows[*index].json));
+    cr_expect_eq(nwarnings, before + 1);
+    cr_expect(strstr(warned, stranger_rows[*index].warning), "%s", warned);
+}
+
+Test(program_sidecar, of_many_strangers_ten_are_named) {
+    char json[2000] = "{\"vars\": {";
+    size_t at = strlen(json);
+    for (int i = 0; i < 25; i++) at += (size_t)sprintf(json + at, "%s\"gone_%d\": null", i ? ", " : "", i);
+    sprintf(json + at, "}}");
+    weft_program_destroy(with_sidecar(json));
+    cr_expect_eq(nwarnings, 11);
+    cr_expect(strstr(warned, "and 15 more"), "%s", warned);
+}
+
+/* A program behind some pass may have fewer vars than the one whose sidecar it takes. */
+Test(program_sidecar, a_sidecar_of_before_may_name_more) {
+    weft_program *p = program();
+    const char *json = "{\"vars\": {\"gone\": null}}";
+    cr_assert_null(sidecar_parse(p, json, strlen(json), "s.dist.json", false));
+    cr_expect_eq(nwarnings, 0);
+    weft_program_destroy(p);
+}
+
+/* Axes that the op's mesh does not have are those of the mesh of the var. */
 Test(program_sidecar, placements_on_another_mesh_lose_their_mesh) {
-    weft_program *p = with_sidecar("{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"ops\": [{\"idx\": 0, \"type\": "
-                                   "\"relu\", \"mesh\": 0, \"inputs\": {\"x\": [1, 0]}}]}");
+    weft_program *p =
+        with_sidecar("{" MESHES ", \"vars\": {\"x\": {\"mesh\": 1, \"dims_mapping\": [-1, -1]}}, "
+                     "\"ops\": [{\"idx\": 0, \"type\": \"relu\", \"mesh\": 0, \"inputs\": {\"x\": [1, 0]}}]}");
     const op_dist_rest *d = p->blocks[0]->first->dist->rest;
     cr_expect_not_null(p->blocks[0]->first->dist->rest->mesh);
     cr_expect_null(d->inputs[0].placement->mesh);
@@ -303,6 +371,18 @@ static const wrong_row wrong_rows[] = {
     {"{\"vars\": {\"x\": {\"partial\": [99]}}}", "from 0 to 31"},
     {"{\"meshes\": [{\"shape\": [2], \"ids\": [0, 1]}], \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": [1, 0]}}}",
      "mesh axis"},
+    {"{" MESHES ", \"vars\": {\"x\": {\"mesh\": 1, \"dims_mapping\": [\"tp\", -1]}}}",
+     "var \"x\": expected an axis of dp, mp, found \"tp\""},
+    {"{" MESHES ", \"vars\": {\"x\": {\"mesh\": 0, \"dims_mapping\": [\"dp\", -1]}}}",
+     "var \"x\": expected an axis by number, since the mesh names none, found \"dp\""},
+    {"{" MESHES ", \"vars\": {\"x\": {\"dims_mapping\": [[\"dp\"], -1]}}}",
+     "var \"x\": expected an axis by number, for want of a mesh, found \"dp\""},
+    {"{" MESHES ", \"vars\": {\"x\": {\"mesh\": 1, \"dims_mapping\": [-1], \"partial\": [\"tp\"]}}}",
+     "var \"x\": expected an axis of dp, mp, found \"tp\""},
+    {"{" MESHES ", \"ops\": [{\"idx\": 0, \"type\": \"relu\", \"mesh\": 1, \"outputs\": {\"x\": [1, 1]}}]}",
+     "ops entry 0 (relu): var \"x\": dims_mapping[1]: mesh axis 1 shards another tensor axis too"},
+    {"{" MESHES ", \"ops\": [{\"idx\": 0, \"type\": \"relu\", \"mesh\": 0, \"inputs\": {\"x\": [1, -1]}}]}",
+     "ops entry 0 (relu): var \"x\": dims_mapping[0]: expected -1 or a mesh axis below 1, found 1"},
     {"{\"params_grads\": [[\"a\"]]}", "expected [param, grad] as entry 0"},
     {"{\"ops\": {}}", "\"ops\" to be a list"},
     {"{\"ops\": [{\"idx\": 0, \"type\": \"relu\", \"events_to_wait\": 3}]}", "events_to_wait to be a list"},

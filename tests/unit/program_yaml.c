@@ -7,6 +7,7 @@
 #include "base/context.h"
 #include "program/ir.h"
 #include "tests/support/table.h"
+#include "weft/placement.h"
 
 static weft_context *context;
 
@@ -247,6 +248,18 @@ Test(program_yaml, a_short_program_is_enough) {
     weft_program_destroy(p);
 }
 
+Test(program_yaml, mesh_axes_may_be_named) {
+    weft_program *p = parsed("weft: 1\n"
+                             "meshes: [{shape: [2, 2], ids: [0, 1, 2, 3], dims: [dp, mp]}]\n"
+                             "blocks:\n"
+                             "- vars: {x: {float32: [2, 2], dist: {dims_mapping: [[mp, dp], -1], mesh: 0}},\n"
+                             "         w: {float32: [2], dist: {mesh: 0, dims_mapping: [1], partial: {dp: max}}}}\n");
+    const placement *x = weft_block_var_at(p->blocks[0], 0)->dist, *w = weft_block_var_at(p->blocks[0], 1)->dist;
+    cr_expect(weft_dims_entry(2, (const int64_t[]){1, 0}) == x->dims_mapping[0] && x->dims_mapping[1] == -1);
+    cr_expect(w->dims_mapping[0] == 1 && w->partial_axes == 1 && w->partial_reduce[0] == WEFT_REDUCE_MAX);
+    weft_program_destroy(p);
+}
+
 Test(program_yaml, outputs_may_come_first) {
     const char *const members[] = {"in: {X: [v, w], Y: [v]}", "out: {Out: [w]}"};
     weft_program *p[2];
@@ -344,6 +357,11 @@ static const wrong_row wrong_rows[] = {
     {"weft: 1\nmeshes: [{shape: [2], ids: [0, 1]}]\nblocks: [{vars: {x: {dist: {mesh: 1}}}}]\n", 3, 35, "from 0 to 0"},
     {"weft: 1\nmeshes: [{shape: [2], ids: [0, 1]}]\nblocks: [{vars: {x: {dist: {mesh: 0, dims_mapping: [1]}}}}]\n", 3,
      28, "mesh axis"},
+    {"weft: 1\nmeshes: [{shape: [2], ids: [0, 1], dims: [dp]}]\n"
+     "blocks: [{vars: {x: {dist: {dims_mapping: [mp], mesh: 0}}}}]\n",
+     3, 44, "dims_mapping: expected an axis of dp, found \"mp\""},
+    {"weft: 1\nmeshes: [{shape: [2], ids: [0, 1]}]\nblocks: [{vars: {x: {dist: {mesh: 0, partial: [dp]}}}}]\n", 3, 48,
+     "partial mesh axis: expected an axis by number, since the mesh names none, found \"dp\""},
     {"weft: 1\nrings: {0: [0, 0]}\nblocks: []\n", 2, 12, "0"},
     {"weft: 1\nrings: {a: [0]}\nblocks: []\n", 2, 9, "the id of a ring"},
     {"weft: 1\nblocks:\n- ops: [{}]\n", 3, 9, "expected an op"},

@@ -1,0 +1,71 @@
+#!/bin/sh
+# What is wrong with annotations is told with file, var and op: as an error, or as a warning that --strict makes one.
+. tests/support/shell.sh
+
+cat >"$folder/serial.yaml" <<'END_OF'
+weft: 1
+version: 2006002
+blocks:
+- idx: 0
+  vars:
+    linear_0.w_0: {float32: [4, 6], persistable: true}
+    x: {float32: [4, 4], need_check_feed: true}
+    h: {float32: [4, 6]}
+    out: {float32: [4, 6]}
+    n: {float32: [1]}
+    c: {bool: [1]}
+  ops:
+  - {matmul_v2: {X: x, Y: linear_0.w_0}, out: {Out: h}, attrs: {.role: forward}}
+  - {relu: {X: h}, out: {Out: out}, attrs: {.role: forward}}
+- idx: 1
+  parent: 0
+  ops:
+  - {increment: {X: n}, out: {Out: n}, attrs: {step: 1.0}}
+END_OF
+annotate() { # VARS OPS
+    printf '{"meshes": [{"shape": [2, 2], "ids": [0, 1, 2, 3], "dims": ["dp", "mp"]}], "vars": {%s}, "ops": [%s]}\n' "$1" "$2" >"$folder/annotate.json"
+}
+expand() { "$weft" opt --no-prove "$folder/serial.yaml" --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.yaml" "$@"; }
+wrong() { # WHAT PATTERN VARS OPS
+    annotate "$3" "$4"
+    says 1 "annotate.json: error: $2" "$1 is an error" expand
+}
+# Passed over, and told by a warning or in the report; refused with --strict.
+odd() { # WHAT PATTERN VARS OPS
+    annotate "$3" "$4"
+    says 0 "$2" "$1 is told" expand
+    [ -f "$folder/rank3.yaml" ]
+    ok $? "$1 is passed over"
+    rm -f "$folder"/rank*
+    says 1 "$2" "$1 is told with --strict" expand --strict
+    [ ! -f "$folder/rank0.yaml" ]
+    ok $? "$1 is refused with --strict"
+}
+
+annotate '"linear_0.w_0": {"mesh": 0, "dims_mapping": [-1, "mp"]}, "x": {"mesh": 0, "dims_mapping": [["dp"], -1]}' ''
+expand -q --strict && "$weft" show "$folder/rank3.yaml" --placements >"$folder/named"
+ok $? 'axes by name are read'
+annotate '"linear_0.w_0": {"mesh": 0, "dims_mapping": [-1, 1]}, "x": {"mesh": 0, "dims_mapping": [0, -1]}' ''
+expand -q --strict && "$weft" show "$folder/rank3.yaml" --placements | cmp -s - "$folder/named"
+ok $? 'and mean what numbers do'
+rm -f "$folder"/rank*
+
+wrong 'an axis that the mesh does not have' 'var "x": dims_mapping\[0\]: expected -1 or a mesh axis below 2, found 2' '"x": {"mesh": 0, "dims_mapping": [2, -1]}' ''
+wrong 'a name that no axis has' 'var "x": expected an axis of dp, mp, found "tp"' '"x": {"mesh": 0, "dims_mapping": ["tp", -1]}' ''
+wrong 'a tensor sharded twice on one axis' 'var "x": dims_mapping\[1\]: mesh axis 0 shards another tensor axis too' '"x": {"mesh": 0, "dims_mapping": ["dp", "dp"]}' ''
+wrong 'the same of an argument of an op' 'ops entry 0 \(relu\): var "h": dims_mapping\[1\]: mesh axis 1 shards another tensor axis too' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0, "inputs": {"h": ["mp", "mp"]}}'
+wrong "an argument's axis that the mesh does not have" 'ops entry 0 \(relu\): var "out": dims_mapping\[0\]: .*, found 3' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0, "outputs": {"out": [3, -1]}}'
+annotate '"x": {"mesh": 0, "dims_mapping": ["dp"]}' ''
+says 1 'x.*expected a (placement|dims_mapping) of 2 (dimensions|entries)' 'another number of dimensions is an error' expand
+
+odd 'a var that is not there' 'annotate.json: warning: vars: the program has no var "linear_0.w_1": ignored; did you mean "linear_0.w_0"\?' \
+    '"linear_0.w_1": {"mesh": 0, "dims_mapping": [-1, "mp"]}' ''
+odd 'an op that is not there' 'annotate.json: warning: ops entry 1: the program has no op gelu at index 1 of block 0: ignored' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0}, {"idx": 1, "type": "gelu", "mesh": 0}'
+odd 'what an op does not read' 'relu #1: var x: the annotation is of no argument of the op' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0, "inputs": {"x": ["dp", -1]}}'
+odd 'an annotation that names no mesh' 'var x: the annotation names no mesh' '"x": {"dims_mapping": [0, -1]}' ''
+odd "a var of another block" 'var n: the annotation is of a var that another block uses' '"n": {"mesh": 0, "dims_mapping": [0]}' ''
+finish
