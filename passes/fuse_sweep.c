@@ -14,6 +14,7 @@
  * of classes that a bucket touched. Sources: pytorch.md 1.4 to 1.9. */
 #include "passes/fuse_sweep.h"
 
+#include "program/fused_run.h"
 #include "program/grow.h"
 
 /* --- closing ------------------------------------------------------------------------------------------------------ */
@@ -290,6 +291,10 @@ static void find_anchor(const fuse_sweep *s, reduce_item *item) {
             item->after = latest(f, item->after, s->readers[r].number);
             item->after = latest(f, item->after, s->last_wait[s->readers[r].number]);
         }
+    }
+    if (item->after >> 32) {
+        weft_op *last = fused_run_last(access_op(&f->index, (item->after >> 32) - 1));
+        item->after = latest(f, item->after, (uint32_t)last->mark + 1);
     }
     if (f->is_auto) item->after = latest(f, item->after, item->position + 1); /* a plan keeps the order of reduces */
 }

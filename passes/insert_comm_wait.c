@@ -11,6 +11,7 @@
 
 #include "passes/certificate.h"
 #include "passes/wait_views.h"
+#include "program/fused_run.h"
 
 #define WAIT_STEM "wait_tensor"
 
@@ -121,6 +122,11 @@ static weft_status new_result(inserter *n, const weft_var *like, weft_var **out)
     return NULL;
 }
 
+static weft_op *place_of(const pending *p) {
+    weft_op *first = fused_run_first(p->consumer);
+    return weft_op_is_before(p->op, first) ? first : p->consumer;
+}
+
 static weft_status insert(inserter *n, const open_wait *w) {
     weft_op *wait;
     weft_var *value = use_var(n->program, w->value), *result;
@@ -130,7 +136,7 @@ static weft_status insert(inserter *n, const open_wait *w) {
     TRY(weft_op_add_output(wait, "Out", result));
     if (op_find_attr(w->pending->op, "op_role")) TRY(weft_op_set_attr_int(wait, "op_role", op_role(w->pending->op)));
     TRY(pass_claim_add(n->pass, (pass_claim){.kind = CLAIM_WAIT, .op = wait, .other = w->pending->op, .var = value}));
-    weft_block_insert_before(n->program->blocks[0], w->pending->consumer, wait);
+    weft_block_insert_before(n->program->blocks[0], place_of(w->pending), wait);
     size_t nviews;
     TRY(wait_take_readers(n->pass, w->pending, wait, &nviews));
     n->nviews += nviews;

@@ -156,6 +156,25 @@ static uint32_t take_room_above(room *r, uint32_t op, uint32_t at, uint32_t boun
     return bound;
 }
 
+/* --- fused runs --------------------------------------------------------------------------------------------------- */
+
+/* Whether what is put before the op at this position would part a run. */
+static bool parts_run(const schedule *s, uint32_t position) {
+    if (position == 0 || position >= s->nops) return false;
+    uint32_t run = s->runs[s->order[position]];
+    return run && s->runs[s->order[position - 1]] == run;
+}
+
+static uint32_t before_run(const schedule *s, uint32_t position) {
+    while (parts_run(s, position)) position--;
+    return position;
+}
+
+static uint32_t behind_run(const schedule *s, uint32_t position) {
+    while (parts_run(s, position)) position++;
+    return position;
+}
+
 /* --- the new order ------------------------------------------------------------------------------------------------ */
 
 /* Puts each op that moves right before the op that stays at its bound; of equal bounds they keep their order. */
@@ -254,8 +273,8 @@ static weft_status bound_from_below(sweep *w) {
     for (uint32_t i = nops; i-- > 0;) {
         uint32_t op = w->s->order[i], bound = i;
         if (w->may[i]) {
-            uint32_t wanted = least_bound(w->s, &b, op, barrier);
-            bound = take_room_below(&w->room, op, i, wanted);
+            uint32_t wanted = before_run(w->s, least_bound(w->s, &b, op, barrier));
+            bound = before_run(w->s, take_room_below(&w->room, op, i, wanted));
             w->s->nheld += bound < wanted && motion_at(w, i) == WAIT;
         }
         w->bound[i] = bound;
@@ -305,8 +324,8 @@ static weft_status bound_from_above(sweep *w) {
     for (uint32_t i = 0; i < w->s->nops; i++) {
         uint32_t op = w->s->order[i], bound = i + 1;
         if (w->may[i]) {
-            uint32_t wanted = largest_bound(w->s, &b, op, barrier);
-            bound = motion_at(w, i) == LAUNCH ? take_room_above(&w->room, op, i, wanted) : wanted;
+            uint32_t wanted = behind_run(w->s, largest_bound(w->s, &b, op, barrier));
+            bound = motion_at(w, i) == LAUNCH ? behind_run(w->s, take_room_above(&w->room, op, i, wanted)) : wanted;
             w->s->nheld += bound > wanted;
         }
         w->bound[i] = bound;

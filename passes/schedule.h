@@ -26,6 +26,7 @@ typedef struct schedule {
     pending_list found;
     size_t nops;
     uint8_t *motions; /* by op: a motion */
+    uint32_t *runs;   /* by op: 1 + the first op of its fused run (program/fused_run.h); 0: it is in none */
     uint32_t *first;  /* by op: into touches; nops + 1 of them */
     touch *touches;
     size_t ntouches, touch_capacity;

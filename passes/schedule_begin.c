@@ -6,6 +6,7 @@
  * collective reads. */
 #include "program/fx/aten_schemas.h"
 #include "passes/schedule.h"
+#include "program/fused_run.h"
 #include "program/grow.h"
 
 /* --- touches ------------------------------------------------------------------------------------------------------ */
@@ -70,6 +71,14 @@ static bool runs_block(const weft_op *op) {
     for (size_t i = 0; op->program->nblocks > 1 && i < op->nattrs; i++)
         if (op->attrs[i].type == ATTR_BLOCK || op->attrs[i].type == ATTR_BLOCKS) return true;
     return false;
+}
+
+/* Ops of a fused run stay side by side. */
+static void find_runs(schedule *s) {
+    for (size_t i = 0; i < s->nops; i++) {
+        size_t nops = fused_run_nops(access_op(&s->found.index, i));
+        for (size_t k = 0; k < nops; k++) s->runs[i + k] = (uint32_t)i + 1, s->motions[i + k] = STAYS;
+    }
 }
 
 static motion motion_of(weft_op *op) {
@@ -190,10 +199,11 @@ weft_status schedule_begin(weft_program *p, const pending_list *found, arena *a,
     s.nplaces = s.nclasses * 2 + (uint32_t)p->nrings + 1;
     const pending **waited = waited_by(&s);
     s.motions = ARENA_ARRAY(a, uint8_t, s.nops + 1);
+    s.runs = ARENA_ARRAY(a, uint32_t, s.nops + 1);
     s.first = ARENA_ARRAY(a, uint32_t, s.nops + 1);
     s.order = ARENA_ARRAY(a, uint32_t, s.nops + 1);
     s.moved = ARENA_ARRAY(a, bool, s.nops + 1);
-    if (!s.moved || !waited || !s.motions || !s.first || !s.order) return base_out_of_memory();
+    if (!s.moved || !waited || !s.motions || !s.runs || !s.first || !s.order) return base_out_of_memory();
     for (size_t i = 0; i < s.nops; i++) {
         weft_op *op = access_op(&s.found.index, i);
         s.order[i] = (uint32_t)i;
@@ -202,6 +212,7 @@ weft_status schedule_begin(weft_program *p, const pending_list *found, arena *a,
         TRY(touch_op(&s, op, waited[i]));
     }
     s.first[s.nops] = (uint32_t)s.ntouches;
+    find_runs(&s);
     TRY(choose_copies(&s));
     TRY(find_sizes(&s));
     TRY(drop_feeds(&s));

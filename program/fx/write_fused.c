@@ -3,6 +3,7 @@
  * (passes/micro_pipeline/micro_fused.c); ops that were parted or changed since are written one by one. */
 #include <inttypes.h>
 
+#include "program/fused_run.h"
 #include "program/fx/fx.h"
 
 enum { MOST_RESULTS = 64 };
@@ -14,10 +15,6 @@ typedef struct fused {
     size_t nproducts, nresults;
     bool gathers;
 } fused;
-
-static const char *plan_of(const weft_op *op) {
-    return weft_op_attr_string(op, "micro_pipeline", "");
-}
 
 static weft_var *value_of(const weft_op *op) {
     const slot *s = op_nargs(op, true) == 1 ? op_slot(op, true, 0) : op_find_slot(op, true, "Out");
@@ -41,15 +38,12 @@ static bool take_op(fused *f, const weft_op *op) {
 
 /* All that the first op says is there. */
 static bool find(const weft_op *op, fused *f) {
-    int64_t nops = weft_op_attr_int(op, "micro_pipeline_nops", 0), n = 0;
-    const char *plan = plan_of(op);
-    *f = (fused){.first = op, .gathers = strncmp(plan, "fused_all_gather_matmul ", 24) == 0};
-    if (nops < 1) return false;
-    for (; op && n < nops && strcmp(plan_of(op), plan) == 0; op = op->next, n++) {
+    *f = (fused){.first = op, .gathers = strncmp(fused_run_plan(op), "fused_all_gather_matmul ", 24) == 0};
+    for (size_t n = fused_run_nops(op); n > 0; op = op->next, n--) {
         if (!take_op(f, op)) return false;
         f->last = op;
     }
-    if (n != nops || !f->collective || !f->nproducts) return false;
+    if (!f->collective || !f->nproducts) return false;
     for (size_t i = f->gathers; i < f->nresults; i++)
         if (!f->results[i]) return false;
     return f->nresults == (f->gathers ? f->nproducts + 1 : 1);

@@ -69,6 +69,11 @@ class Graphs(unittest.TestCase):
         module.graph.lint()
         self.assertTrue(weft.torch.verify([module, module], GROUPS).safe)
 
+    def test_a_list_need_not_say_how_buckets_are_made(self):
+        module = traced()
+        weft.torch.optimize(module, ["fuse_allreduce_buckets"], groups=GROUPS)
+        self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce_coalesced.default"), 1)
+
     def test_nodes_stand_in_the_order_that_passes_made(self):
         drawn = random.Random(3)
         module = make_fx(lambda x: [torch.relu(x * (k + 1)) for k in range(5)], tracing_mode="fake")(torch.ones(4))
