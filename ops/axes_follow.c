@@ -259,9 +259,9 @@ static void factor_part(const follower *f, size_t factor, const int64_t *at, int
 }
 
 double axes_share(const axes_rule *r, const axes_mesh *on, const axes_placed *in, size_t o, const int64_t *at) {
+    if (!r->out[o].mean || r->why_none) return 1;
     follower f = {.r = r, .mesh = on, .in = in};
     double share = 1;
-    if (!r->out[o].mean || r->why_none) return 1;
     for (size_t i = 0; i < r->nin; i++)
         if (!r->in[i].any && project(&f, i)) return 1;
     for (size_t k = 0; k < r->nfactors && k < 64; k++) {
@@ -321,6 +321,7 @@ static weft_status localize_extents(const follower *f, const axes_change *c, con
 
 weft_status axes_localize(const axes_rule *r, const axes_mesh *on, const axes_placed *in, const axes_placed *out,
                           const int64_t *at, weft_op *op) {
+    if (!r->nchanges && !r->why_none) return NULL;
     follower f = {.r = r, .mesh = on, .in = in, .out = (axes_placed *)(uintptr_t)out}; /* only looked at */
     const char *why = r->why_none;
     for (size_t i = 0; i < r->nin && !why; i++)

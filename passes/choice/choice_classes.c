@@ -28,11 +28,10 @@ static uint64_t colour_var(const choice *c, const spmd_var *v) {
     return h;
 }
 
-static void colour_arg(colours *k, size_t number, size_t arg, const weft_var *var) {
-    const spmd_var *v = spmd_var_of(k->c->plan, var);
+static void colour_arg(colours *k, size_t number, size_t arg, const spmd_var *v) {
     if (!v) return;
-    k->next_op[number] = mix(k->next_op[number], k->var[var->id]);
-    k->next_var[var->id] += mix(k->op[number], arg); /* in no order */
+    k->next_op[number] = mix(k->next_op[number], k->var[v->var->id]);
+    k->next_var[v->var->id] += mix(k->op[number], arg); /* in no order */
 }
 
 static void next_round(colours *k) {

@@ -28,7 +28,7 @@ static weft_status add_home(choice *c, choice_var *v, const axes_placed *p, uint
 static bool may_be_sum(const spmd_var *v, uint32_t maker_role) {
     bool backward = (maker_role & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE)) != 0;
     if (v->is_kept || v->is_pinned) return false;
-    return backward || (v->nreaders > 0 && shape_numel(&v->whole) != 1);
+    return backward || (v->nreaders > 0 && !spmd_is_single(v));
 }
 
 static weft_status settle_homes(flow *f, choice_var *v) {
@@ -145,14 +145,14 @@ static weft_status add_asked(choice *c, choice_edge *e) {
     return NULL;
 }
 
-static weft_status read_arg(flow *f, size_t number, size_t arg, const weft_var *var) {
+static weft_status read_arg(flow *f, size_t number, size_t arg, const spmd_var *v) {
     choice *c = f->c;
     const spmd_op *op = &c->plan->ops[number];
     uint32_t *edge = &c->op_edges[number][arg];
     *edge = CHOICE_NONE;
-    if (!var || var->id >= c->plan->nvars || c->var_class[var->id] == CHOICE_NONE || !flows(op, arg)) return NULL;
+    if (!v || c->var_class[v->var->id] == CHOICE_NONE || !flows(op, arg)) return NULL;
     size_t before = c->nedges;
-    TRY(find_edge(f, c->op_class[number], arg, c->var_class[var->id], edge));
+    TRY(find_edge(f, c->op_class[number], arg, c->var_class[v->var->id], edge));
     if (c->nedges == before) return NULL;
     return add_asked(c, &c->edges[*edge]);
 }
@@ -222,9 +222,10 @@ static weft_status read_values(flow *f, bool lists) {
         const spmd_op *op = &plan->ops[k];
         size_t nin = op->kind->rule.nin;
         for (size_t i = 0; i < nin + op->kind->rule.nout; i++) {
-            const weft_var *var = i < nin ? op->in[i] : op->out[i - nin];
+            const spmd_var *v = i < nin ? op->in[i] : op->out[i - nin];
+            const weft_var *var = v ? v->var : NULL;
             uint32_t edge = c->op_edges[k][i];
-            if (!var || var->id >= plan->nvars || c->var_class[var->id] == CHOICE_NONE) continue;
+            if (!var || c->var_class[var->id] == CHOICE_NONE) continue;
             if (i >= nin || !f->last_value[var->id]) {
                 if (!lists) TRY(begin_value(f, var));
                 f->last_value[var->id] = (uint32_t)++next;
@@ -302,7 +303,7 @@ static weft_status begin(flow *f) {
         size_t n = op->kind->rule.nin + op->kind->rule.nout;
         if (!(c->op_edges[k] = ARENA_ARRAY(c->memory, uint32_t, n + 1))) return base_out_of_memory();
         for (size_t o = 0; o < op->kind->rule.nout; o++)
-            if (op->out[o] && op->out[o]->id < c->plan->nvars) roles[op->out[o]->id] = (uint32_t)op_role(op->op);
+            if (op->out[o]) roles[op->out[o]->var->id] = (uint32_t)op_role(op->op);
     }
     for (size_t k = 0; k < c->nops; k++) TRY(choice_find_ways(c, &c->ops[k]));
     return NULL;

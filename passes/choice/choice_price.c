@@ -7,7 +7,8 @@
 /* Types of a rank's part. */
 static void localize(const choice *c, const axes_side *side, const axes_placed *placed) {
     for (size_t i = 0; i < side->count; i++) {
-        shape *t = &side->types[i], whole = *t;
+        shape *t = &side->types[i];
+        const kept_shape whole = {.dims = t->dims, .dtype = t->dtype, .ndim = t->ndim};
         if (t->ndim > 0) placed_largest(&c->plan->mesh, &placed[i], &whole, t->dims);
     }
 }

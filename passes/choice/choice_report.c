@@ -84,7 +84,7 @@ static void say_why(const choice *c, const choice_taken *taken, uint32_t class, 
 
 static weft_status report_var(choice *c, const choice_taken *taken, uint32_t class) {
     const choice_var *v = &c->vars[class];
-    const shape *whole = &v->example->whole;
+    const kept_shape *whole = &v->example->whole;
     char where[WORDS], others[40] = "", why[3 * WORDS];
     if (v->count > 1) snprintf(others, sizeof others, " and %u like it", v->count - 1);
     say_why(c, taken, class, why, sizeof why);

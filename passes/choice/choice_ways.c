@@ -43,7 +43,7 @@ static void list_items(finder *f) {
 static bool place_input(const finder *f, size_t i, axes_placed *need) {
     const spmd_op *op = f->op->example;
     const axes_arg *x = &op->kind->rule.in[i];
-    const spmd_var *v = spmd_var_of(f->c->plan, op->in[i]);
+    const spmd_var *v = op->in[i];
     static const uint8_t in_order[AXES_MESH] = {0, 1, 2, 3};
     const spmd_mesh *m = &f->c->plan->mesh;
     int factors[AXES_MESH];
@@ -95,7 +95,7 @@ static weft_status try_way(finder *f) {
         if (!place_input(f, i, &f->in[i])) return NULL;
     if (axes_follow(r, &m->axes, f->in, f->out)) return NULL;
     for (size_t o = 0; o < r->nout; o++) {
-        const spmd_var *v = spmd_var_of(f->c->plan, op->out[o]);
+        const spmd_var *v = op->out[o];
         if (v && !is_possible(f, &f->out[o])) return NULL;
     }
     if (!spmd_form_fits(f->c->plan, op, f->in, f->out)) return NULL;

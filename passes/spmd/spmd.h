@@ -13,11 +13,13 @@
 
 /* The mesh of a program. Axes of extent 1 shard nothing, and keep their numbers. */
 typedef struct spmd_paths spmd_paths;
+typedef struct spmd_written spmd_written;
 typedef struct spmd_mesh {
     const mesh *mesh;
     axes_mesh axes;
     int64_t at[AXES_MESH]; /* coordinates of the rank that is made */
     spmd_paths *paths;     /* those that were found */
+    spmd_written *written; /* placements, as programs have them: those that were written last */
 } spmd_mesh;
 
 int64_t spmd_extent(const spmd_mesh *m, uint32_t axes);
@@ -31,16 +33,17 @@ uint32_t placed_dim_axes(const axes_placed *p, int dim);         /* that shard t
 axes_placed placed_whole_sums(const axes_placed *p);
 void placed_shard(axes_placed *p, int dim, int axis);
 /* Extents of the rank's part. */
-void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
+void placed_extents(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out);
 /* Extents of the largest part: the same for all ranks. Bytes are of that. */
-void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out);
-int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole);
+void placed_largest(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out);
+int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole);
 /* How many of the axes that shard dimension `d`, from the major one on, leave each rank some of an extent. */
 int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent);
 void spmd_axis_text(const spmd_mesh *m, int axis, char *out, size_t room);
 /* "[dp, (tp, mp), -], partial sum over pp". */
 const char *placed_text(const spmd_mesh *m, const axes_placed *p, int32_t ndim, char *out, size_t room);
-/* Between those and the placements of programs. */
+/* Between those and the placements of programs. Equal ones are written once, as a rule. */
+WEFT_MUST_USE weft_status spmd_written_init(spmd_mesh *m, arena *memory);
 axes_placed placed_of(const spmd_mesh *m, const placement *p);
 WEFT_MUST_USE weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var);
 /* The same, with extents; those that are declared open stay so. */
@@ -82,12 +85,12 @@ typedef struct spmd_path {
 WEFT_MUST_USE weft_status spmd_paths_init(spmd_mesh *m, arena *memory);
 /* The cheapest steps from one placement of a value to another. False: there are none (only sums come from what is no
  * sum). */
-bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
+bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out);
 
 /* spmd_permute.c. The axes along which each rank's part under `from` is that of one rank under `to`; 0: there are
  * copies of it, parts differ, or all is as it was. */
-uint32_t spmd_permuted(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to);
+uint32_t spmd_permuted(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to);
 /* By member of the ring along these axes: the one whose part it gets. */
 WEFT_MUST_USE weft_status spmd_permute_sources(const spmd_mesh *m, int32_t ndim, const axes_placed *from,
                                                const axes_placed *to, uint32_t axes, arena *memory, int64_t *out);
@@ -121,12 +124,20 @@ typedef struct spmd_conflict {
     struct spmd_conflict *next;
 } spmd_conflict;
 
-/* How an op reads or leaves one argument. */
+/* What tells ranks' programs apart. */
+typedef struct spmd_apart {
+    const char *differs;          /* NULL, or why they differ, besides in rings: along these mesh axes */
+    uint32_t told, ended, placed; /* by where a rank stands; by whether it is the last; in attrs that say where */
+} spmd_apart;
+
+/* How an op reads and leaves its arguments: the same for all ops that ask alike. */
 typedef struct spmd_choice {
     axes_placed *in, *out;    /* by argument, in the order of its rule */
     bool is_special;          /* in its other form */
     double sent;              /* what that sends itself */
     spmd_conflict *conflicts; /* by mesh axis, where they are asked for */
+    bool is_noted;            /* it is known what that tells apart: */
+    spmd_apart apart;
 } spmd_choice;
 
 /* What ops share that have one type, attrs and types of arguments. */
@@ -138,15 +149,16 @@ typedef struct spmd_kind {
     size_t special;        /* the factor that only its other form may shard */
     bool passes;           /* it treats each element for itself, or moves them: its placements are followed first */
     bool is_own;           /* it normalises a rank's rows of the batch by themselves */
+    uint32_t *at;          /* by argument: its place among all those of the op */
     const char *why_whole; /* NULL, or why its arguments must be whole */
 } spmd_kind;
 
 typedef struct spmd_op {
     weft_op *op;
     const spmd_kind *kind;
-    weft_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
-    use **in_use, **out_use;
-    spmd_choice choice;
+    struct spmd_var **in, **out; /* by argument of the rule; NULL: no var that a placement concerns */
+    const uint32_t *at;          /* of its kind, or of the op in its other form */
+    spmd_choice *choice;         /* as decided last */
 } spmd_op;
 
 /* Where a placement of a dimension comes from. */
@@ -162,7 +174,7 @@ typedef struct spmd_var { /* what is looked at most comes first: there are many 
     bool is_kept;   /* it lies so before the step and after it: state, and feeds */
     bool is_pinned; /* whole: another block uses it */
     axes_placed want;
-    shape whole;
+    kept_shape whole;
     spmd_origin origin[AXES_MESH]; /* by mesh axis */
     uint32_t nnames;               /* that were made of its own */
     uint32_t nreaders, ngiven;     /* arguments that read it; those through which a partial value may pass */
@@ -193,10 +205,12 @@ typedef struct spmd_plan {
     size_t nvars;
     spmd_op *ops;
     size_t nops;
-    axes_placed *tried_in, *tried_out; /* room for the arguments of any op, while it is decided */
-    arena decided;                     /* of versions; made anew by each decision */
-    bool asks_conflicts;               /* what arguments disagree about is kept with the ops that are decided */
-    struct spmd_prices *prices;        /* in seconds; NULL: bytes are enough */
+    spmd_choice undecided;      /* that of ops before */
+    spmd_choice tried, chosen;  /* room for the arguments of any op, while it is decided */
+    arena decided;              /* of choices; made anew by each decision */
+    arena walked;               /* of versions; made anew by each walk */
+    bool asks_conflicts;        /* what arguments disagree about is kept with the ops that are decided */
+    struct spmd_prices *prices; /* in seconds; NULL: bytes are enough */
     spmd_policy policy;
     bool own_statistics;             /* each rank normalises its rows of a batch by themselves */
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
@@ -206,9 +220,8 @@ typedef struct spmd_plan {
     double sent;                     /* bytes that a rank sends in a step, as decided */
     double cheapest;                 /* those of the plan that spmd_plan_cheapest has found */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */
-    const char *differs;             /* NULL, or why ranks' programs differ, besides in rings: along these mesh axes */
-    uint32_t told, ended, placed;    /* by where a rank stands; by whether it is the last; in attrs that say where */
-    struct spmd_row *rows;           /* of the report */
+    spmd_apart apart;
+    struct spmd_row *rows; /* of the report */
     size_t nrows, row_capacity;
 } spmd_plan;
 
@@ -251,22 +264,23 @@ WEFT_MUST_USE weft_status spmd_write_origins(spmd_plan *plan);
 
 /* spmd_choose.c: how an op's arguments lie. A version: a value under one placement. */
 typedef struct spmd_version {
-    axes_placed placed;
+    const axes_placed *placed;
     weft_var *var; /* that holds it; while deciding, NULL */
     struct spmd_version *next;
 } spmd_version;
 
 typedef struct spmd_state {
-    spmd_version *versions; /* by var id: the first is the var's own */
-    axes_placed home;       /* how the var's own name lies */
-    bool is_home;           /* that is settled */
+    spmd_version *versions;  /* by var id: the first is the var's own */
+    const axes_placed *home; /* how the var's own name lies; NULL: that is not settled */
 } spmd_state;
 
 WEFT_MUST_USE weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op);
 /* spmd_known.c: what was chosen for an op of that kind whose arguments lie so; if nothing was, it is added then. */
 WEFT_MUST_USE weft_status spmd_known_init(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *op, bool *out_found);
-WEFT_MUST_USE weft_status spmd_known_add(spmd_plan *plan, const spmd_op *op);
+/* `plan->chosen`, for the op that was asked for last. */
+WEFT_MUST_USE weft_status spmd_known_add(spmd_plan *plan, spmd_op *op);
+bool spmd_is_single(const spmd_var *v); /* it has one element */
 /* The version from which `to` is reached with the fewest bytes. */
 spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
                            spmd_path *out);
@@ -300,7 +314,7 @@ WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, wef
 /* `into` may be `x` itself. */
 WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
 WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
-void spmd_set_arg(weft_op *op, use *u, weft_var *to);
+void spmd_set_arg(const spmd_op *op, size_t arg, weft_var *to); /* inputs first, then outputs */
 /* Sets an attr that is a whole number, or a list of them; where a path is followed again for another place
  * (spmd_places.c), notes what it is there. */
 WEFT_MUST_USE weft_status spmd_put(spmd_emitter *e, weft_op *op, const char *attr, attr_type type, size_t count,

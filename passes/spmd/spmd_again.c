@@ -10,10 +10,10 @@ static weft_status tell_offsets(spmd_places *p, const spmd_op *op, const int64_t
         const axes_change *c = &r->changes[i];
         uint32_t axes;
         if (c->kind != AXES_OFFSET) continue;
-        int64_t own = axes_offset(r, &m->axes, op->choice.in, c->factor, own_at, &axes);
+        int64_t own = axes_offset(r, &m->axes, op->choice->in, c->factor, own_at, &axes);
         int64_t value = attr_int(op->op, c->attr, 0) - own;
         if (!axes) continue;
-        value += axes_offset(r, &m->axes, op->choice.in, c->factor, m->at, &axes);
+        value += axes_offset(r, &m->axes, op->choice->in, c->factor, m->at, &axes);
         TRY(spmd_places_note(p, op->op, c->attr, 1, &value));
     }
     return NULL;
@@ -47,12 +47,12 @@ weft_status spmd_places_tell(spmd_places *p) {
     p->is_again = true;
     for (size_t i = 0; i < p->npieces; i++) {
         const spmd_piece *x = &p->pieces[i];
-        uint32_t axes = x->axes & ~p->plan->told;
+        uint32_t axes = x->axes & ~p->plan->apart.told;
         for (int k = 0; k < m->axes.naxes; k++)
-            if ((axes >> k & 1) && !((p->plan->ended >> k & 1) && own[k] == m->axes.extent[k] - 1)) m->at[k] = 0;
+            if ((axes >> k & 1) && !((p->plan->apart.ended >> k & 1) && own[k] == m->axes.extent[k] - 1)) m->at[k] = 0;
         do {
             TRY(tell_piece(p, x, own));
-        } while (next_place(m, axes, p->plan->ended, own));
+        } while (next_place(m, axes, p->plan->apart.ended, own));
         memcpy(m->at, own, sizeof own);
     }
     p->is_again = false;

@@ -84,20 +84,20 @@ static void ask_dims(chooser *c, bool is_output, size_t arg, const axes_placed *
 static void ask(chooser *c) {
     const axes_rule *r = &c->op->kind->rule;
     for (size_t i = 0; i < r->nin; i++) {
-        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        const spmd_var *v = c->op->in[i];
         if (!v || r->in[i].any || v->whole.ndim != r->in[i].ndim) continue;
         bool is_state = v->var->persistable && !op_has_effect(c->op->op, OP_OPTIMIZER);
         if (is_state && c->plan->policy.gathers_state) continue;
         const spmd_version *x = c->states[v->var->id].versions;
         for (; x; x = x->next) {
-            ask_dims(c, false, i, &x->placed);
+            ask_dims(c, false, i, x->placed);
             for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-                if (x->placed.partial[a] && c->op->kind->reads[i])
+                if (x->placed->partial[a] && c->op->kind->reads[i])
                     add_option(c, a, SPMD_PASS_ON, &(spmd_side){.arg = i});
         }
     }
     for (size_t o = 0; o < r->nout; o++) {
-        const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
+        const spmd_var *v = c->op->out[o];
         if (v && v->whole.ndim == r->out[o].ndim) ask_dims(c, true, o, &v->want);
     }
 }
@@ -108,24 +108,24 @@ static void ask(chooser *c) {
 static void keep_partial(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
     bool reads = c->op->kind->reads[i];
     for (const spmd_version *x = versions; x; x = x->next) {
-        if (!reads && placed_same_dims(&x->placed, need, c->op->kind->rule.in[i].ndim)) {
-            memcpy(need->partial, x->placed.partial, sizeof need->partial);
+        if (!reads && placed_same_dims(x->placed, need, c->op->kind->rule.in[i].ndim)) {
+            memcpy(need->partial, x->placed->partial, sizeof need->partial);
             return;
         }
         for (int a = 0; reads && a < c->plan->mesh.axes.naxes; a++)
-            if (c->chosen[a] == SPMD_PASS_ON && x->placed.partial[a] && c->op->kind->rule.in[i].in_group)
-                need->partial[a] = x->placed.partial[a];
+            if (c->chosen[a] == SPMD_PASS_ON && x->placed->partial[a] && c->op->kind->rule.in[i].in_group)
+                need->partial[a] = x->placed->partial[a];
     }
 }
 
 static void place_input(const chooser *c, size_t i, axes_placed *need) {
     const axes_arg *x = &c->op->kind->rule.in[i];
-    const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+    const spmd_var *v = c->op->in[i];
     *need = (axes_placed){.naxes = {0}};
     if (!v || x->ndim < 0 || v->whole.ndim != x->ndim) return;
     const spmd_version *versions = c->states[v->var->id].versions;
     if (x->any) {
-        if (versions) *need = versions->placed;
+        if (versions) *need = *versions->placed;
         return;
     }
     for (int d = 0; d < x->ndim; d++)
@@ -140,7 +140,7 @@ static bool is_summable(const axes_placed *p, int naxes) {
     return true;
 }
 
-static void add_path(chooser *c, const spmd_path *path, const shape *whole, price *sum) {
+static void add_path(chooser *c, const spmd_path *path, const kept_shape *whole, price *sum) {
     double seconds = 0;
     sum->sent += path->sent;
     if (!c->sides || !c->plan->prices || c->status) return;
@@ -151,7 +151,7 @@ static void add_path(chooser *c, const spmd_path *path, const shape *whole, pric
 static bool price_inputs(chooser *c, price *sum) {
     spmd_path path;
     for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
-        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        const spmd_var *v = c->op->in[i];
         if (!v || c->op->kind->rule.in[i].any) continue;
         bool again = false; /* an argument that is there twice is brought there once */
         for (size_t k = 0; k < i && !again; k++)
@@ -168,7 +168,7 @@ static bool price_outputs(chooser *c, price *sum, double *work) {
     spmd_path path;
     const spmd_mesh *m = &c->plan->mesh;
     for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
-        const spmd_var *v = spmd_var_of(c->plan, c->op->out[o]);
+        const spmd_var *v = c->op->out[o];
         if (!v) continue;
         if (!is_summable(&c->out[o], m->axes.naxes)) return false;
         axes_placed to = v->nreaders || v->is_kept ? v->want : placed_whole_sums(&c->out[o]);
@@ -220,12 +220,13 @@ static void try_way(chooser *c) {
     c->best = sent;
     c->best_work = work;
     memcpy(c->taken, c->chosen, sizeof c->taken);
-    op->choice.sent = form;
-    memcpy(op->choice.in, c->in, op->kind->rule.nin * sizeof *c->in);
-    memcpy(op->choice.out, c->out, op->kind->rule.nout * sizeof *c->out);
-    op->choice.is_special = false;
+    spmd_choice *best = &c->plan->chosen;
+    best->sent = form;
+    memcpy(best->in, c->in, op->kind->rule.nin * sizeof *c->in);
+    memcpy(best->out, c->out, op->kind->rule.nout * sizeof *c->out);
+    best->is_special = false;
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        op->choice.is_special |= op->kind->special != SIZE_MAX && c->chosen[a] == (int)op->kind->special;
+        best->is_special |= op->kind->special != SIZE_MAX && c->chosen[a] == (int)op->kind->special;
 }
 
 /* Whether two axes shard one factor, so that their order matters. */
@@ -261,11 +262,11 @@ static bool lies_along(const axes_placed *p, int32_t ndim, int axis) {
 static bool is_there_whole(const chooser *c, int axis, bool *out_gathered) {
     *out_gathered = false;
     for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
-        const spmd_var *v = spmd_var_of(c->plan, c->op->in[i]);
+        const spmd_var *v = c->op->in[i];
         if (!v || c->op->kind->rule.in[i].any) continue;
         bool whole = false, parts = false;
         for (const spmd_version *x = c->states[v->var->id].versions; x; x = x->next)
-            *(lies_along(&x->placed, v->whole.ndim, axis) ? &parts : &whole) = true;
+            *(lies_along(x->placed, v->whole.ndim, axis) ? &parts : &whole) = true;
         if (!whole) return false;
         *out_gathered |= parts;
     }
@@ -308,61 +309,67 @@ static weft_status keep_conflict(chooser *c, int axis) {
     if (nfactors < 2 && !is_asked_twice(c, axis)) return NULL;
     spmd_conflict *made = ARENA_NEW(&c->plan->memory, spmd_conflict);
     if (!made) return base_out_of_memory();
-    *made = (spmd_conflict){.axis = axis, .nsides = o->count, .nops = 1, .next = c->op->choice.conflicts};
+    *made = (spmd_conflict){.axis = axis, .nsides = o->count, .nops = 1, .next = c->plan->chosen.conflicts};
     for (int i = 0; i < o->count; i++) {
         made->sides[i] = c->sides[axis][i];
         made->sides[i].is_taken = o->items[i] == c->taken[axis];
     }
-    c->op->choice.conflicts = made;
+    c->plan->chosen.conflicts = made;
     return NULL;
 }
 
-/* An output of a graph lies as it does, but is no sum that is still to be made. */
-static bool choose_output(chooser *c) {
+/* An output of a graph lies as it does, but is no sum that is still to be made. False: it is none. */
+static bool choose_output(const chooser *c) {
     const spmd_op *op = c->op;
-    const spmd_var *v = op->kind->rule.nin == 1 ? spmd_var_of(c->plan, op->in[0]) : NULL;
+    const spmd_var *v = op->kind->rule.nin == 1 ? op->in[0] : NULL;
     if (!c->plan->is_fx || !op_is(op->op, "fetch") || !v || !c->states[v->var->id].versions) return false;
     const spmd_version *first = c->states[v->var->id].versions, *x = first;
-    while (x && placed_is_partial(&x->placed, c->plan->mesh.axes.naxes)) x = x->next;
-    op->choice.in[0] = placed_whole_sums(x ? &x->placed : &first->placed);
+    while (x && placed_is_partial(x->placed, c->plan->mesh.axes.naxes)) x = x->next;
+    c->plan->chosen.in[0] = placed_whole_sums(x ? x->placed : first->placed);
     return true;
 }
 
-static void choose_whole(chooser *c) {
+static void choose_whole(const chooser *c) {
     const spmd_op *op = c->op;
     bool feeds = op_is(op->op, "feed");
-    c->op->choice.sent = 0;
-    c->op->choice.is_special = false;
-    memset(op->choice.in, 0, op->kind->rule.nin * sizeof *op->choice.in);
-    memset(op->choice.out, 0, op->kind->rule.nout * sizeof *op->choice.out);
     for (size_t o = 0; o < op->kind->rule.nout && feeds; o++) {
-        const spmd_var *v = spmd_var_of(c->plan, op->out[o]);
-        if (v) op->choice.out[o] = v->want;
+        const spmd_var *v = op->out[o];
+        if (v) c->plan->chosen.out[o] = v->want;
     }
+}
+
+/* The cheapest way of the op. */
+static weft_status choose_way(chooser *c) {
+    add_order(c, NULL, 0);
+    ask(c);
+    complete(c, false);
+    try_all(c, 0);
+    if (!c->found) complete(c, true);
+    if (!c->found) try_all(c, 0);
+    if (!c->found) choose_whole(c);
+    for (int a = c->plan->mesh.axes.naxes; a-- > 0 && c->sides && c->found && !c->status;)
+        c->status = keep_conflict(c, a);
+    return c->status;
 }
 
 weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) {
     chooser c = {.plan = plan, .states = states, .op = op};
     spmd_side sides[AXES_MESH][SPMD_SIDES];
-    op->choice.conflicts = NULL;
-    if (!op->kind->rule.nin && !op->kind->rule.nout) return NULL;
-    if (choose_output(&c)) return NULL;
-    if (op->kind->why_whole) return choose_whole(&c), NULL;
     bool is_known;
+    if (!op->kind->rule.nin && !op->kind->rule.nout) return NULL;
     TRY(spmd_known_find(plan, states, op, &is_known));
     if (is_known) return NULL;
-    c.in = plan->tried_in;
-    c.out = plan->tried_out;
+    c.in = plan->tried.in;
+    c.out = plan->tried.out;
     c.sides = plan->asks_conflicts ? sides : NULL;
-    add_order(&c, NULL, 0);
-    ask(&c);
-    complete(&c, false);
-    try_all(&c, 0);
-    if (!c.found) complete(&c, true);
-    if (!c.found) try_all(&c, 0);
-    if (!c.found) choose_whole(&c);
-    for (int a = plan->mesh.axes.naxes; a-- > 0 && c.sides && c.found && !c.status;) c.status = keep_conflict(&c, a);
-    TRY(c.status);
+    plan->chosen = (spmd_choice){.in = plan->chosen.in, .out = plan->chosen.out};
+    memset(plan->chosen.in, 0, op->kind->rule.nin * sizeof *c.in);
+    memset(plan->chosen.out, 0, op->kind->rule.nout * sizeof *c.out);
+    bool is_output = choose_output(&c);
+    if (!is_output && op->kind->why_whole)
+        choose_whole(&c);
+    else if (!is_output)
+        TRY(choose_way(&c));
     return spmd_known_add(plan, op);
 }
 
@@ -375,7 +382,7 @@ spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_
     spmd_version *best = NULL;
     spmd_path other, *found = out;
     for (spmd_version *x = s->versions; x && !(best && out->count == 0); x = x->next) {
-        if (!spmd_find_path(&plan->mesh, &v->whole, &x->placed, to, found)) continue;
+        if (!spmd_find_path(&plan->mesh, &v->whole, x->placed, to, found)) continue;
         if (best && !is_better(found, out)) continue;
         if (best) *out = *found;
         best = x;
@@ -392,7 +399,7 @@ axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_va
     if (v->is_kept || v->is_pinned || v->is_fixed) return v->want;
     if (!placed_is_partial(made, naxes)) return to;
     bool backward = (op_role(op->op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE)) != 0;
-    bool leaf = v->nreaders == 0, single = shape_numel(&v->whole) == 1;
+    bool leaf = v->nreaders == 0, single = spmd_is_single(v);
     bool keeps = leaf ? backward : !(single && !backward) && v->nreaders == 1 && v->ngiven == 1;
     if (keeps) return to;
     for (int d = 0; d < v->whole.ndim; d++) /* what is there goes on as it is wanted */

@@ -18,7 +18,7 @@ weft_status spmd_conflicts_ask(spmd_plan *plan, const char *cluster) {
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
 static void put_side(const spmd_plan *plan, const spmd_op *op, const spmd_side *s, buffer *out) {
-    const weft_var *by = s->is_output ? op->out[s->arg] : op->in[s->arg];
+    const weft_var *by = (s->is_output ? op->out[s->arg] : op->in[s->arg])->var;
     if (s->item >= 0)
         buffer_format(out, "dimension %d of %s ", s->dim, by->name->bytes);
     else
@@ -60,7 +60,7 @@ weft_status spmd_conflicts_report(const spmd_plan *plan) {
     weft_status status = NULL;
     buffer_init(&words, &plan->program->context->allocator);
     for (size_t k = 0; k < plan->nops && !status; k++)
-        for (spmd_conflict *c = plan->ops[k].choice.conflicts; c && !status; c = c->next)
+        for (spmd_conflict *c = plan->ops[k].choice->conflicts; c && !status; c = c->next)
             if (c->nops) status = report_one(plan, &plan->ops[k], c, &words);
     buffer_fini(&words);
     return status;
@@ -73,10 +73,9 @@ struct spmd_told { /* by var id: the ops that disagree about it, last first */
     struct spmd_told *next;
 };
 
-static weft_status tell_var(const spmd_plan *plan, const weft_var *var, size_t op, spmd_told *by_var) {
-    const spmd_var *v = spmd_var_of(plan, var);
-    if (!v || shape_numel(&v->whole) == 1) return NULL; /* a learning rate has no side */
-    spmd_told *first = &by_var[var->id], *made;
+static weft_status tell_var(const spmd_plan *plan, const spmd_var *v, size_t op, spmd_told *by_var) {
+    if (!v || spmd_is_single(v)) return NULL; /* a learning rate has no side */
+    spmd_told *first = &by_var[v->var->id], *made;
     if (first->next && first->next->op == op) return NULL;
     if (!(made = ARENA_NEW(plan->scratch, spmd_told))) return base_out_of_memory();
     *made = (spmd_told){.op = op, .next = first->next};
@@ -88,7 +87,7 @@ weft_status spmd_conflicts_by_var(const spmd_plan *plan, spmd_told **out) {
     if (!(*out = ARENA_ARRAY(plan->scratch, spmd_told, plan->nvars + 1))) return base_out_of_memory();
     for (size_t k = plan->nops; k-- > 0;) {
         const spmd_op *op = &plan->ops[k];
-        if (!op->choice.conflicts) continue;
+        if (!op->choice->conflicts) continue;
         for (size_t i = 0; i < op->kind->rule.nin; i++) TRY(tell_var(plan, op->in[i], k, *out));
         for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(tell_var(plan, op->out[o], k, *out));
     }
@@ -100,7 +99,7 @@ void spmd_conflicts_put(const spmd_plan *plan, const spmd_told *told, const spmd
     buffer words;
     buffer_init(&words, &plan->program->context->allocator);
     for (const spmd_told *t = told[v->var->id].next; t; t = t->next)
-        for (const spmd_conflict *c = plan->ops[t->op].choice.conflicts; c; c = c->next) {
+        for (const spmd_conflict *c = plan->ops[t->op].choice->conflicts; c; c = c->next) {
             words.nbytes = 0;
             put_conflict(plan, &plan->ops[t->op], c, &words);
             buffer_text(json, before);

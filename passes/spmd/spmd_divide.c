@@ -46,8 +46,7 @@ static void look_at(const spmd_plan *plan, const axes_rule *r, const axes_dim *d
     }
 }
 
-static void look(const spmd_plan *plan, const spmd_op *op, const axes_arg *x, const weft_var *var, divisions *to) {
-    const spmd_var *v = spmd_var_of(plan, var);
+static void look(const spmd_plan *plan, const spmd_op *op, const axes_arg *x, const spmd_var *v, divisions *to) {
     if (!v || x->any || v->whole.ndim != x->ndim) return;
     for (int d = 0; d < x->ndim; d++)
         if (x->dims[d].nfactors > 1 && v->want.naxes[d]) look_at(plan, &op->kind->rule, &x->dims[d], v, d, to);

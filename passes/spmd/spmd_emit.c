@@ -93,8 +93,8 @@ weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *
     return placed_write(&plan->mesh, placed, v->whole.ndim, *out);
 }
 
-void spmd_set_arg(weft_op *op, use *u, weft_var *to) {
-    (void)op;
+void spmd_set_arg(const spmd_op *op, size_t arg, weft_var *to) {
+    use *u = &op->op->args[op->at[arg]];
     if (u->var_id != to->id) use_rename(u, to);
 }
 

@@ -60,8 +60,7 @@ static void claim_dim(follower *f, const spmd_op *op, const axes_arg *x, int d, 
     }
 }
 
-static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, weft_var *var, bool fixed) {
-    const spmd_var *v = spmd_var_of(f->plan, var);
+static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, const spmd_var *v, bool fixed) {
     if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
     for (int d = 0; d < x->ndim; d++)
         if (v->want.naxes[d]) claim_dim(f, op, x, d, v);
@@ -110,8 +109,7 @@ static void give_dim(follower *f, size_t number, const axes_arg *x, int d, spmd_
     }
 }
 
-static void give(follower *f, size_t number, const axes_arg *x, weft_var *var) {
-    spmd_var *v = spmd_var_of(f->plan, var);
+static void give(follower *f, size_t number, const axes_arg *x, spmd_var *v) {
     if (!v || x->any || v->whole.ndim != x->ndim || v->is_fixed || v->is_pinned) return;
     for (int d = 0; d < x->ndim; d++) {
         const axes_dim *dim = &x->dims[d];
@@ -167,50 +165,91 @@ weft_status spmd_follow(spmd_plan *plan) {
     return NULL;
 }
 
-/* The members "placed_by" and "conflicts" of the sidecar's entry. */
-static weft_status write_origin(spmd_plan *plan, const spmd_var *v, const spmd_told *told, buffer *json) {
-    const char *before = "{\"placed_by\":{";
-    char axis[16];
-    json->nbytes = 0;
-    for (int a = 0; a < plan->mesh.axes.naxes; a++) {
-        if (placed_dim_of(&v->want, v->whole.ndim, a) < 0 || !v->origin[a].op) continue;
-        const weft_op *by = plan->ops[v->origin[a].op - 1].op;
-        const name *from = program_var(plan->program, v->origin[a].var)->name;
-        const char *named = plan->mesh.mesh->names ? plan->mesh.mesh->names[a] : axis;
-        if (named == axis) snprintf(axis, sizeof axis, "%d", a);
-        buffer_text(json, before);
-        json_put_string(json, named, strlen(named));
-        buffer_text(json, ":{\"op\":");
-        json_put_string(json, by->type->bytes, by->type->nbytes);
-        json->nbytes--; /* the number goes inside the quotes */
-        buffer_text(json, " #");
-        buffer_integer(json, v->origin[a].op - 1);
-        buffer_text(json, "\",\"var\":");
-        json_put_string(json, from->bytes, from->nbytes);
-        buffer_text(json, "}");
-        before = ",";
+/* --- what is written ---------------------------------------------------------------------------------------------- */
+
+typedef struct origin_writer {
+    spmd_plan *plan;
+    const spmd_told *told;
+    const char *axes[AXES_MESH]; /* the beginning of each one's member: ,"mp":{"op": */
+    buffer json;                 /* of the var at hand */
+} origin_writer;
+
+static weft_status name_axes(origin_writer *w) {
+    char axis[40];
+    buffer *b = &w->json;
+    for (int a = 0; a < w->plan->mesh.axes.naxes; a++) {
+        const char *const *names = w->plan->mesh.mesh->names;
+        if (!names) snprintf(axis, sizeof axis, "%d", a);
+        const char *named = names ? names[a] : axis;
+        b->nbytes = 0;
+        buffer_text(b, ",");
+        json_put_string(b, named, strlen(named));
+        buffer_text(b, ":{\"op\":");
+        TRY(buffer_status(b));
+        if (!(w->axes[a] = arena_string(w->plan->scratch, b->bytes, b->nbytes))) return base_out_of_memory();
     }
-    if (json->nbytes) buffer_text(json, "}");
-    spmd_conflicts_put(plan, told, v, json->nbytes ? ",\"conflicts\":[" : "{\"conflicts\":[", json);
+    return NULL;
+}
+
+static void put_source(const spmd_plan *plan, const spmd_origin *from, buffer *json) {
+    const weft_op *by = plan->ops[from->op - 1].op;
+    const name *var = program_var(plan->program, from->var)->name;
+    json_put_string(json, by->type->bytes, by->type->nbytes);
+    json->nbytes--; /* the number goes inside the quotes */
+    buffer_text(json, " #");
+    buffer_integer(json, from->op - 1);
+    buffer_text(json, "\",\"var\":");
+    json_put_string(json, var->bytes, var->nbytes);
+    buffer_text(json, "}");
+}
+
+/* Axes that came the same way have the same source. */
+static void put_origins(origin_writer *w, const spmd_var *v) {
+    const spmd_origin *last = NULL;
+    size_t at = 0, nbytes = 0;
+    for (int a = 0; a < w->plan->mesh.axes.naxes; a++) {
+        const spmd_origin *from = &v->origin[a];
+        if (!from->op || placed_dim_of(&v->want, v->whole.ndim, a) < 0) continue;
+        if (!last) buffer_text(&w->json, "{\"placed_by\":{");
+        buffer_text(&w->json, w->axes[a] + !last);
+        if (last && last->op == from->op && last->var == from->var) {
+            buffer_repeat(&w->json, at, nbytes);
+            continue;
+        }
+        at = w->json.nbytes;
+        put_source(w->plan, from, &w->json);
+        nbytes = w->json.nbytes - at;
+        last = from;
+    }
+    if (last) buffer_text(&w->json, "}");
+}
+
+/* The members "placed_by" and "conflicts" of the sidecar's entry. */
+static weft_status write_origin(origin_writer *w, const spmd_var *v) {
+    buffer *json = &w->json;
+    json->nbytes = 0;
+    put_origins(w, v);
+    spmd_conflicts_put(w->plan, w->told, v, json->nbytes ? ",\"conflicts\":[" : "{\"conflicts\":[", json);
     if (!json->nbytes || v->var->rest->dist_extra_json) return NULL;
     buffer_text(json, "}");
     TRY(buffer_status(json));
+    weft_program *p = w->plan->program;
     var_rest *rest;
-    TRY(var_rest_get(plan->program, v->var, &rest));
-    rest->dist_extra_json = arena_string(&plan->program->arena, json->bytes, json->nbytes);
+    TRY(var_rest_get(p, v->var, &rest));
+    rest->dist_extra_json = arena_string(&p->arena, json->bytes, json->nbytes);
     return rest->dist_extra_json ? NULL : base_out_of_memory();
 }
 
 weft_status spmd_write_origins(spmd_plan *plan) {
-    buffer json;
+    origin_writer w = {.plan = plan};
     spmd_told *told;
-    weft_status status = NULL;
     TRY(spmd_conflicts_by_var(plan, &told));
-    buffer_init(&json, &plan->program->context->allocator);
+    w.told = told;
+    buffer_init(&w.json, &plan->program->context->allocator);
+    weft_status status = name_axes(&w);
     for (size_t i = 0; i < plan->nvars && !status; i++)
-        if (plan->vars[i].counts && plan->vars[i].var->block == plan->block)
-            status = write_origin(plan, &plan->vars[i], told, &json);
-    buffer_fini(&json);
+        if (plan->vars[i].counts && plan->vars[i].var->block == plan->block) status = write_origin(&w, &plan->vars[i]);
+    buffer_fini(&w.json);
     return status;
 }
 

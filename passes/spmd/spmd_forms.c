@@ -69,7 +69,7 @@ void spmd_find_form(const weft_op *op, bool own_statistics, spmd_kind *kind) {
 }
 
 uint32_t spmd_form_ring(const spmd_op *op) {
-    return op->choice.is_special && op->kind->form == FORM_BATCH ? placed_dim_axes(&op->choice.in[0], 0) : 0;
+    return op->choice->is_special && op->kind->form == FORM_BATCH ? placed_dim_axes(&op->choice->in[0], 0) : 0;
 }
 
 /* How the argument lies that has the factor; *out_dim: the dimension of it. */
@@ -98,7 +98,7 @@ double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_place
     if (op->kind->form == FORM_BATCH) return sent_of_batch(plan, op, in);
     if ((op->kind->form != FORM_CLASSES && op->kind->form != FORM_MEAN) || op->kind->rule.nout < 2) return 0;
     uint32_t axes = special_axes(op, in, out);
-    const spmd_var *loss = spmd_var_of(plan, op->out[1]);
+    const spmd_var *loss = op->out[1];
     if (!axes || !loss) return 0;
     double w = (double)spmd_extent(&plan->mesh, axes);
     return (op->kind->form == FORM_MEAN ? 4 : 6) * (w - 1) / w *
@@ -137,30 +137,35 @@ static weft_status add_args(const weft_op *from, weft_op *to, bool output) {
 }
 
 /* The arguments of the new op, in the order of the rule: both forms have the same slots. */
-static void take_uses(spmd_op *op, const op_schema *schema, bool output) {
-    const slot_schema *slots = output ? schema->outputs : schema->inputs;
-    size_t n = 0;
-    for (size_t i = 0; i < (output ? schema->noutputs : schema->ninputs); i++) {
-        const slot *s = op_find_slot(op->op, output, slots[i].name);
-        for (size_t k = 0; s && k < s->nargs; k++) (output ? op->out_use : op->in_use)[n++] = &slot_args(op->op, s)[k];
+static weft_status find_places(spmd_plan *plan, spmd_op *op) {
+    const op_schema *schema = op_schema_of(op->op);
+    uint32_t *at = ARENA_ARRAY(&plan->memory, uint32_t, op->kind->rule.nin + op->kind->rule.nout + 1);
+    if (!at) return base_out_of_memory();
+    op->at = at;
+    for (size_t i = 0; i < schema->ninputs + schema->noutputs; i++) {
+        bool output = i >= schema->ninputs;
+        const slot_schema *named = output ? &schema->outputs[i - schema->ninputs] : &schema->inputs[i];
+        const slot *s = op_find_slot(op->op, output, named->name);
+        for (size_t k = 0; s && k < s->nargs; k++) *at++ = (uint32_t)(&slot_args(op->op, s)[k] - op->op->args);
     }
+    return NULL;
 }
 
 int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
     if (op->kind->form != FORM_SHARES || i != 0) return 1;
-    return spmd_extent(&plan->mesh, special_axes(op, op->choice.in, op->choice.out));
+    return spmd_extent(&plan->mesh, special_axes(op, op->choice->in, op->choice->out));
 }
 
 /* The sum over ranks of an output, which the op leaves in another var. `into` NULL: a new one. */
 static weft_status sum_output(spmd_emitter *e, spmd_op *op, size_t o, uint32_t axes, weft_var *into, weft_var **out) {
-    const spmd_var *v = spmd_var_of(e->plan, op->out[o]);
+    const spmd_var *v = op->out[o];
     axes_placed parts = {.naxes = {0}}, sum = parts;
     spmd_path path;
     weft_var *part;
     for (int a = 0; a < AXES_MESH; a++)
         if (axes >> a & 1) parts.partial[a] = 1 + WEFT_REDUCE_SUM;
     TRY(spmd_new_var(e->plan, v, &parts, &part));
-    spmd_set_arg(op->op, op->out_use[o], part);
+    spmd_set_arg(op, op->kind->rule.nin + o, part);
     if (!spmd_find_path(&e->plan->mesh, &v->whole, &parts, &sum, &path)) return base_out_of_memory();
     return spmd_emit_path(e, v, part, &path, into, out);
 }
@@ -173,25 +178,25 @@ static weft_status take_mean(spmd_emitter *e, spmd_op *op, uint32_t axes) {
     e->before = op->op->next;
     TRY(weft_op_set_attr_int(op->op, "reduction", SUM));
     TRY(sum_output(e, op, 0, axes, NULL, &losses));
-    TRY(sum_output(e, op, 1, axes, op->out[1], &weights));
+    TRY(sum_output(e, op, 1, axes, op->out[1]->var, &weights));
     TRY(weft_op_create(e->plan->program, "elementwise_div", &divide));
     TRY(weft_op_add_input(divide, "X", losses));
     TRY(weft_op_add_input(divide, "Y", weights));
-    TRY(weft_op_add_output(divide, "Out", op->out[0]));
+    TRY(weft_op_add_output(divide, "Out", op->out[0]->var));
     weft_block_insert_before(op->op->block, e->before, divide);
     return NULL;
 }
 
 uint32_t spmd_form_axes(const spmd_op *op) {
     bool has_places = op->kind->form == FORM_CLASSES || op->kind->form == FORM_ROWS;
-    return op->choice.is_special && has_places ? special_axes(op, op->choice.in, op->choice.out) : 0;
+    return op->choice->is_special && has_places ? special_axes(op, op->choice->in, op->choice->out) : 0;
 }
 
 weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made) {
     const spmd_mesh *m = &e->plan->mesh;
     const form_row *row = form_of(made);
     const axes_arg *x = arg_of(&op->kind->rule, row);
-    const axes_placed *p = row->of_output ? &op->choice.out[0] : &op->choice.in[row->input];
+    const axes_placed *p = row->of_output ? &op->choice->out[0] : &op->choice->in[row->input];
     int64_t at = spmd_part(m, spmd_form_axes(op)), first[WEFT_MAX_RANK], extent[WEFT_MAX_RANK];
     if (op->kind->form == FORM_CLASSES) return spmd_put(e, made, "rank", ATTR_INT, 1, &at);
     axes_part(&m->axes, p, x->ndim, x->extents, m->at, first, extent);
@@ -203,7 +208,7 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
     static const char *const kept[] = {"op_role",   "op_role_var",  "op_namescope",
                                        "op_device", "op_callstack", "ignore_index"};
     const form_row *row = form_of(op->op);
-    uint32_t axes = special_axes(op, op->choice.in, op->choice.out);
+    uint32_t axes = special_axes(op, op->choice->in, op->choice->out);
     if (row->form == FORM_MEAN) return take_mean(e, op, axes);
     if (!row->special) return NULL;
     weft_op *made;
@@ -227,7 +232,5 @@ weft_status spmd_take_form(spmd_emitter *e, spmd_op *op) {
     weft_block_insert_before(op->op->block, op->op, made);
     weft_op_remove(op->op);
     op->op = made;
-    take_uses(op, op_schema_of(made), false);
-    take_uses(op, op_schema_of(made), true);
-    return NULL;
+    return find_places(plan, op);
 }

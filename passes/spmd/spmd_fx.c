@@ -56,7 +56,7 @@ weft_status spmd_fx_read(spmd_plan *plan) {
     for (size_t k = 0; k < plan->nops; k++) /* a constant is in the graph as it is */
         if (weft_op_attr_bool(plan->ops[k].op, "fx_constant", false))
             for (size_t o = 0; o < plan->ops[k].kind->rule.nout; o++) {
-                spmd_var *v = spmd_var_of(plan, plan->ops[k].out[o]);
+                spmd_var *v = plan->ops[k].out[o];
                 if (v) v->is_pinned = true;
             }
 done:
@@ -106,7 +106,7 @@ static json_t *output_placements(const spmd_plan *plan, size_t noutputs) {
         const spmd_op *op = &plan->ops[k];
         int64_t column = weft_op_attr_int(op->op, "col", 0);
         if (!op_is(op->op, "fetch") || op->kind->rule.nin != 1 || column < 0) continue;
-        json_array_set_new(list, (size_t)column, placement_text(plan, &op->choice.in[0], op->kind->rule.in[0].ndim));
+        json_array_set_new(list, (size_t)column, placement_text(plan, &op->choice->in[0], op->kind->rule.in[0].ndim));
     }
     return list;
 }
@@ -117,14 +117,14 @@ static weft_status check_order(const spmd_plan *plan) {
         const spmd_op *op = &plan->ops[k];
         if (!op_is(op->op, "fetch") || op->kind->rule.nin != 1) continue;
         for (int d = 0; d < op->kind->rule.in[0].ndim; d++)
-            for (int i = 1; i < op->choice.in[0].naxes[d]; i++)
-                if (op->choice.in[0].axes[d][i] < op->choice.in[0].axes[d][i - 1])
+            for (int i = 1; i < op->choice->in[0].naxes[d]; i++)
+                if (op->choice->in[0].axes[d][i] < op->choice->in[0].axes[d][i - 1])
                     return weft_pass_refuse(
                         plan->pass,
                         "placements_out: output %lld: dimension %d is sharded by mesh axis %d before "
                         "%d, which a list by mesh axis cannot say",
-                        (long long)weft_op_attr_int(op->op, "col", 0), d, op->choice.in[0].axes[d][i - 1],
-                        op->choice.in[0].axes[d][i]);
+                        (long long)weft_op_attr_int(op->op, "col", 0), d, op->choice->in[0].axes[d][i - 1],
+                        op->choice->in[0].axes[d][i]);
     }
     return NULL;
 }

@@ -5,13 +5,11 @@
 #include "passes/spmd/spmd.h"
 #include "program/grow.h"
 
-/* Where an argument of the rule stands among those of the op. */
 typedef struct kind_entry {
     spmd_kind kind;
     const int64_t *key;
     size_t nkey;
-    const weft_op *example; /* with the attrs */
-    uint32_t *in_at, *out_at;
+    const weft_op *example;  /* with the attrs */
     struct kind_entry *next; /* with the same key, and other attrs */
 } kind_entry;
 
@@ -34,20 +32,27 @@ static bool is_absent(const weft_var *v) {
     return !v->block && name_is(v->name, "@EMPTY@");
 }
 
-static weft_status put(spmd_plan *plan, int64_t value) {
+/* Room for all that is put of an op. */
+static weft_status reserve(spmd_plan *plan, const weft_op *op) {
     struct spmd_kinds *k = plan->kinds;
-    if (k->nkey == k->key_capacity) TRY(grow(&plan->memory, &k->key, &k->key_capacity, k->nkey + 1, sizeof *k->key));
-    k->key[k->nkey++] = value;
-    return NULL;
+    size_t nslots = op_nslots(op, false) + op_nslots(op, true), nargs = op_nargs(op, false) + op_nargs(op, true);
+    size_t most = 3 + 2 * nslots + (3 + WEFT_MAX_RANK) * nargs + 2 * (size_t)op->nattrs;
+    return most <= k->key_capacity ? NULL : grow(&plan->memory, &k->key, &k->key_capacity, most, sizeof *k->key);
 }
 
-static weft_status put_type(spmd_plan *plan, const weft_var *v) {
-    const kept_shape *t = &plan->types.kept[v->id]; /* no var is made before all is read */
-    TRY(put(plan, is_absent(v) ? INT64_MIN : (int64_t)t->dtype));
-    TRY(put(plan, t->ndim));
-    TRY(put(plan, t->height));
-    for (int d = 0; d < t->ndim; d++) TRY(put(plan, t->dims[d]));
-    return NULL;
+static void put(struct spmd_kinds *k, int64_t value) {
+    k->key[k->nkey++] = value;
+}
+
+static void put_type(spmd_plan *plan, const use *u) {
+    const kept_shape *t = &plan->types.kept[u->var_id]; /* no var is made before all is read */
+    struct spmd_kinds *k = plan->kinds;
+    const spmd_var *v = &plan->vars[u->var_id];
+    bool absent = !v->counts && is_absent(v->var);
+    put(k, absent ? INT64_MIN : (int64_t)t->dtype);
+    put(k, t->ndim);
+    put(k, t->height);
+    for (int d = 0; d < t->ndim; d++) put(k, t->dims[d]);
 }
 
 /* The next attr that rules may read. */
@@ -74,21 +79,23 @@ static int64_t hash_attr(const weft_attr *a) {
 }
 
 static weft_status make_key(spmd_plan *plan, const weft_op *op, const op_schema *schema) {
-    plan->kinds->nkey = 0;
-    TRY(put(plan, (int64_t)(intptr_t)schema));
+    struct spmd_kinds *k = plan->kinds;
+    TRY(reserve(plan, op));
+    k->nkey = 0;
+    put(k, (int64_t)(intptr_t)schema);
     for (int side = 0; side < 2; side++) {
-        TRY(put(plan, (int64_t)op_nslots(op, side)));
+        put(k, (int64_t)op_nslots(op, side));
         for (size_t i = 0; i < op_nslots(op, side); i++) {
             const slot *s = op_slot(op, side, i);
-            TRY(put(plan, (int64_t)(intptr_t)s->name));
-            TRY(put(plan, (int64_t)s->nargs));
+            put(k, (int64_t)(intptr_t)s->name);
+            put(k, (int64_t)s->nargs);
         }
-        FOR_EACH_ARG(op, side, u) TRY(put_type(plan, use_var(op->program, u)));
+        FOR_EACH_ARG(op, side, u) put_type(plan, u);
     }
     uint32_t at = 0;
     for (const weft_attr *a; (a = next_attr(op, &at));) {
-        TRY(put(plan, (int64_t)(intptr_t)a->name));
-        TRY(put(plan, hash_attr(a)));
+        put(k, (int64_t)(intptr_t)a->name);
+        put(k, hash_attr(a));
     }
     return NULL;
 }
@@ -165,15 +172,20 @@ static weft_status fill_inputs(spmd_plan *plan, spmd_kind *kind) {
     return NULL;
 }
 
-static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, axes_side *s, uint32_t **out_at) {
+static weft_status read_side(spmd_plan *plan, weft_op *op, bool output, axes_side *s) {
     TRY(axes_read_side(op, output, &plan->types, &plan->memory, s));
-    uint32_t *at = *out_at = ARENA_ARRAY(&plan->memory, uint32_t, s->count + 1);
-    if (!at) return base_out_of_memory();
-    for (size_t i = 0; i < s->count; i++) {
-        at[i] = (uint32_t)(s->uses[i] - op->args);
+    for (size_t i = 0; i < s->count; i++)
         if (is_absent(use_var(op->program, s->uses[i])))
             s->types[i] = (shape){.dtype = WEFT_DTYPE_NONE, .ndim = -1, .height = -1};
-    }
+    return NULL;
+}
+
+static weft_status find_places(spmd_plan *plan, const weft_op *op, const axes_side *in, const axes_side *out,
+                               spmd_kind *kind) {
+    uint32_t *at = kind->at = ARENA_ARRAY(&plan->memory, uint32_t, in->count + out->count + 1);
+    if (!at) return base_out_of_memory();
+    for (size_t i = 0; i < in->count; i++) *at++ = (uint32_t)(in->uses[i] - op->args);
+    for (size_t o = 0; o < out->count; o++) *at++ = (uint32_t)(out->uses[o] - op->args);
     return NULL;
 }
 
@@ -181,8 +193,9 @@ static weft_status make_kind(spmd_plan *plan, weft_op *op, const op_schema *sche
     axes_side in, made;
     spmd_kind *kind = &out->kind;
     kind->special = SIZE_MAX;
-    TRY(read_side(plan, op, false, &in, &out->in_at));
-    TRY(read_side(plan, op, true, &made, &out->out_at));
+    TRY(read_side(plan, op, false, &in));
+    TRY(read_side(plan, op, true, &made));
+    TRY(find_places(plan, op, &in, &made, kind));
     TRY(axes_of_op(&(axes_call){op, schema, in.types, made.types, in.first, made.first}, &plan->memory, &kind->rule));
     kind->why_whole = must_be_whole(op, schema, &kind->rule);
     kind->passes = !kind->why_whole && passes_elements(&kind->rule);
@@ -196,18 +209,18 @@ static weft_status make_unknown(spmd_plan *plan, weft_op *op, kind_entry *out) {
     spmd_kind *kind = &out->kind;
     kind->special = SIZE_MAX;
     kind->why_whole = kind->rule.why_none = "its type is not known";
+    uint32_t *at = kind->at = ARENA_ARRAY(&plan->memory, uint32_t, op_nargs(op, false) + op_nargs(op, true) + 1);
+    if (!at) return base_out_of_memory();
     for (int side = 0; side < 2; side++) {
         size_t n = op_nargs(op, side), i = 0;
         axes_arg *args = ARENA_ARRAY(&plan->memory, axes_arg, n + 1);
-        uint32_t *at = ARENA_ARRAY(&plan->memory, uint32_t, n + 1);
-        if (!args || !at) return base_out_of_memory();
+        if (!args) return base_out_of_memory();
         FOR_EACH_ARG(op, side, u) {
-            args[i].ndim = shape_env_get(&plan->types, use_var(op->program, u)).ndim;
-            at[i++] = (uint32_t)(u - op->args);
+            args[i++].ndim = plan->types.kept[u->var_id].ndim;
+            *at++ = (uint32_t)(u - op->args);
         }
         *(side ? &kind->rule.out : &kind->rule.in) = args;
         *(side ? &kind->rule.nout : &kind->rule.nin) = n;
-        *(side ? &out->out_at : &out->in_at) = at;
     }
     return fill_inputs(plan, kind);
 }
@@ -256,16 +269,13 @@ weft_status spmd_read_op(spmd_plan *plan, weft_op *op, spmd_op *out) {
     kind_entry *e;
     TRY(find_kind(plan, op, &e));
     size_t nin = e->kind.rule.nin, nout = e->kind.rule.nout, n = nin + nout;
-    void **pointers = ARENA_ARRAY(&plan->memory, void *, 2 * n + 1);
-    axes_placed *placed = ARENA_ARRAY(&plan->memory, axes_placed, n + 1);
-    if (!pointers || !placed) return base_out_of_memory();
-    *out = (spmd_op){.op = op, .kind = &e->kind, .choice = {.in = placed, .out = placed + nin}};
-    out->in = (weft_var **)pointers, out->out = out->in + nin;
-    out->in_use = (use **)(pointers + n), out->out_use = out->in_use + nin;
+    spmd_var **vars = ARENA_ARRAY(&plan->memory, spmd_var *, n + 1);
+    if (!vars) return base_out_of_memory();
+    *out = (spmd_op){.op = op, .kind = &e->kind, .in = vars, .out = vars + nin, .at = e->kind.at};
+    out->choice = &plan->undecided;
     for (size_t i = 0; i < n; i++) {
-        use *u = &op->args[i < nin ? e->in_at[i] : e->out_at[i - nin]];
-        out->in[i] = use_var(op->program, u);
-        out->in_use[i] = u;
+        spmd_var *v = &plan->vars[op->args[out->at[i]].var_id];
+        vars[i] = v->counts ? v : NULL;
     }
     return NULL;
 }

@@ -7,10 +7,7 @@
 typedef struct known {
     const uint8_t *key;
     size_t nkey;
-    axes_placed *in, *out;
-    bool is_special;
-    double sent;
-    spmd_conflict *conflicts;
+    spmd_choice *choice;
 } known;
 
 struct spmd_known {
@@ -54,7 +51,7 @@ static void put_placed(struct spmd_known *k, const axes_placed *p, int32_t ndim,
 
 static weft_status put_input(spmd_plan *plan, const spmd_state *states, const spmd_op *op, size_t i) {
     struct spmd_known *k = plan->known;
-    const spmd_var *v = spmd_var_of(plan, op->in[i]);
+    const spmd_var *v = op->in[i];
     uint32_t same = 0, nversions = 0;
     while (same < i && op->in[same] != op->in[i]) same++;
     TRY(reserve(k, ARG_NBYTES));
@@ -64,7 +61,7 @@ static weft_status put_input(spmd_plan *plan, const spmd_state *states, const sp
     put(k, &nversions, sizeof nversions);
     for (const spmd_version *x = v && same == i ? states[v->var->id].versions : NULL; x; x = x->next, nversions++) {
         TRY(reserve(k, PLACED_NBYTES));
-        put_placed(k, &x->placed, v->whole.ndim, plan->mesh.axes.naxes);
+        put_placed(k, x->placed, v->whole.ndim, plan->mesh.axes.naxes);
     }
     memcpy(k->key + count_at, &nversions, sizeof nversions);
     return NULL;
@@ -72,7 +69,7 @@ static weft_status put_input(spmd_plan *plan, const spmd_state *states, const sp
 
 static weft_status put_output(spmd_plan *plan, const spmd_op *op, size_t o) {
     struct spmd_known *k = plan->known;
-    const spmd_var *v = spmd_var_of(plan, op->out[o]);
+    const spmd_var *v = op->out[o];
     TRY(reserve(k, ARG_NBYTES + PLACED_NBYTES));
     put(k, &(uint8_t){(uint8_t)(!v ? 2 : v->nreaders || v->is_kept)}, 1);
     if (v) put_placed(k, &v->want, v->whole.ndim, plan->mesh.axes.naxes);
@@ -93,7 +90,6 @@ static weft_status make_key(spmd_plan *plan, const spmd_state *states, const spm
 
 weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *op, bool *out_found) {
     struct spmd_known *k = plan->known;
-    const axes_rule *r = &op->kind->rule;
     TRY(make_key(plan, states, op));
     k->at = table_find(&k->table, base_hash(k->key, k->nkey));
     while (k->at.item != TABLE_NONE) {
@@ -103,31 +99,28 @@ weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *
     }
     *out_found = k->at.item != TABLE_NONE;
     if (!*out_found) return NULL;
-    const known *x = &k->items[k->at.item];
-    memcpy(op->choice.in, x->in, r->nin * sizeof *x->in);
-    memcpy(op->choice.out, x->out, r->nout * sizeof *x->out);
-    op->choice.is_special = x->is_special;
-    op->choice.sent = x->sent;
-    op->choice.conflicts = x->conflicts;
-    for (spmd_conflict *c = x->conflicts; c; c = c->next) c->nops++;
+    op->choice = k->items[k->at.item].choice;
+    for (spmd_conflict *c = op->choice->conflicts; c; c = c->next) c->nops++;
     return NULL;
 }
 
-weft_status spmd_known_add(spmd_plan *plan, const spmd_op *op) {
+static weft_status keep_choice(spmd_plan *plan, const axes_rule *r, spmd_choice **out) {
+    arena *memory = &plan->decided;
+    spmd_choice *made = *out = arena_copy(memory, &plan->chosen, sizeof plan->chosen);
+    if (!made) return base_out_of_memory();
+    made->in = arena_copy(memory, plan->chosen.in, r->nin * sizeof *made->in);
+    made->out = arena_copy(memory, plan->chosen.out, r->nout * sizeof *made->out);
+    return made->in && made->out ? NULL : base_out_of_memory();
+}
+
+weft_status spmd_known_add(spmd_plan *plan, spmd_op *op) {
     struct spmd_known *k = plan->known;
-    const axes_rule *r = &op->kind->rule;
+    TRY(keep_choice(plan, &op->kind->rule, &op->choice));
     TRY(table_reserve(k->memory, &k->table, k->nitems + 1));
     TRY(grow(k->memory, &k->items, &k->capacity, k->nitems + 1, sizeof *k->items));
     known *x = &k->items[k->nitems];
-    *x = (known){.key = arena_copy(k->memory, k->key, k->nkey),
-                 .nkey = k->nkey,
-                 .in = arena_copy(k->memory, op->choice.in, (r->nin + 1) * sizeof *x->in),
-                 .out = ARENA_ARRAY(k->memory, axes_placed, r->nout + 1),
-                 .is_special = op->choice.is_special,
-                 .sent = op->choice.sent,
-                 .conflicts = op->choice.conflicts};
-    if (!x->key || !x->in || !x->out) return base_out_of_memory();
-    memcpy(x->out, op->choice.out, r->nout * sizeof *x->out);
+    *x = (known){.key = arena_copy(k->memory, k->key, k->nkey), .nkey = k->nkey, .choice = op->choice};
+    if (!x->key) return base_out_of_memory();
     k->at = table_find(&k->table, k->at.hash); /* it may have grown */
     while (k->at.item != TABLE_NONE) table_next(&k->table, &k->at);
     table_put(&k->table, &k->at, (uint32_t)k->nitems++);

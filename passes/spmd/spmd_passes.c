@@ -37,14 +37,14 @@ static weft_status propagate(spmd_plan *plan) {
 
 static weft_status finish(spmd_plan *plan) {
     TRY(spmd_decide(plan));
-    if (plan->rank < 0 && plan->differs && mesh_size(plan->mesh.mesh) > 1)
+    if (plan->rank < 0 && plan->apart.differs && mesh_size(plan->mesh.mesh) > 1)
         return weft_pass_refuse(plan->pass,
                                 "the programs of ranks differ (%s): one is made for each, named by {rank} in -o",
-                                plan->differs);
+                                plan->apart.differs);
     rank_edits *edits = plan->is_fx ? NULL : pass_rank_edits(plan->pass);
-    uint32_t told = plan->told | (edits ? 0 : plan->placed);
+    uint32_t told = plan->apart.told | (edits ? 0 : plan->apart.placed);
     pass_tells_apart(plan->pass, plan->is_fx ? PASS_TOLD_APART : told); /* a graph states its rank */
-    pass_tells_ends(plan->pass, plan->ended);
+    pass_tells_ends(plan->pass, plan->apart.ended);
     if (plan->propagates) TRY(spmd_conflicts_report(plan));
     if (plan->propagates) TRY(spmd_write_origins(plan));
     return spmd_rewrite(plan, edits);

@@ -22,7 +22,7 @@ typedef struct path_node {
 
 typedef struct path_finder {
     const spmd_mesh *mesh;
-    const shape *whole;
+    const kept_shape *whole;
     const axes_placed *to;
     uint32_t idle; /* axes that are left alone */
     path_node *nodes;
@@ -298,7 +298,7 @@ static void put_placed(axes_placed *to, const axes_placed *p, int32_t ndim, int 
 }
 
 /* Equal bytes for equal questions. */
-static void make_key(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
+static void make_key(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to,
                      path_key *out) {
     memset(out, 0, sizeof *out);
     out->ndim = whole->ndim;
@@ -322,7 +322,7 @@ static kept_path *add_path(spmd_paths *paths, const path_key *key, table_probe *
     return made;
 }
 
-bool spmd_find_path(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to,
+bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out) {
     path_key key;
     out->start = *from;

@@ -26,7 +26,7 @@ static bool cut_alike(const spmd_mesh *m, const axes_placed *from, const axes_pl
     return true;
 }
 
-uint32_t spmd_permuted(const spmd_mesh *m, const shape *whole, const axes_placed *from, const axes_placed *to) {
+uint32_t spmd_permuted(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to) {
     uint32_t axes = 0, had = 0, has = 0;
     if (memcmp(from->partial, to->partial, (size_t)m->axes.naxes) != 0) return 0;
     for (int d = 0; d < whole->ndim; d++) {

@@ -58,14 +58,14 @@ void placed_shard(axes_placed *p, int dim, int axis) {
     if (p->naxes[dim] < AXES_MESH) p->axes[dim][p->naxes[dim]++] = (uint8_t)axis;
 }
 
-void placed_extents(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out) {
+void placed_extents(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out) {
     int64_t offset[WEFT_MAX_RANK];
     axes_part(&m->axes, p, whole->ndim, whole->dims, m->at, offset, out);
     for (int d = 0; d < whole->ndim; d++)
         if (whole->dims[d] < 0) out[d] = -1;
 }
 
-void placed_largest(const spmd_mesh *m, const axes_placed *p, const shape *whole, int64_t *out) {
+void placed_largest(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out) {
     for (int d = 0; d < whole->ndim; d++) {
         out[d] = whole->dims[d] < 0 ? -1 : whole->dims[d];
         for (int i = 0; i < p->naxes[d] && out[d] > 0; i++) {
@@ -81,11 +81,17 @@ int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t exte
     return n;
 }
 
-int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const shape *whole) {
+int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole) {
     int64_t extent[WEFT_MAX_RANK], n = (int64_t)weft_dtype_nbytes((weft_dtype)whole->dtype);
     placed_largest(m, p, whole, extent);
     for (int d = 0; d < whole->ndim; d++) n *= extent[d] < 0 ? 1 : extent[d];
     return n;
+}
+
+bool spmd_is_single(const spmd_var *v) {
+    for (int d = 0; d < v->whole.ndim; d++)
+        if (v->whole.dims[d] != 1) return false;
+    return true;
 }
 
 void spmd_axis_text(const spmd_mesh *m, int axis, char *out, size_t room) {
@@ -140,8 +146,30 @@ axes_placed placed_of(const spmd_mesh *m, const placement *p) {
     return out;
 }
 
-weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var) {
-    arena *a = &var->program->arena;
+/* Layers over again have the same few placements. */
+struct spmd_written {
+    axes_placed placed;
+    placement *made; /* NULL: none yet */
+};
+enum { WRITTEN = 64 };
+
+weft_status spmd_written_init(spmd_mesh *m, arena *memory) {
+    m->written = ARENA_ARRAY(memory, spmd_written, WRITTEN);
+    return m->written ? NULL : base_out_of_memory();
+}
+
+/* Where it is kept. */
+static spmd_written *written_at(const spmd_mesh *m, const axes_placed *p, int32_t ndim) {
+    uint32_t h = (uint32_t)ndim;
+    for (int d = 0; d < ndim; d++) {
+        h = h * 31 + p->naxes[d];
+        for (int i = 0; i < p->naxes[d]; i++) h = h * 31 + p->axes[d][i];
+    }
+    for (int i = 0; i < m->axes.naxes; i++) h = h * 31 + p->partial[i];
+    return &m->written[(h ^ h >> 7) % WRITTEN];
+}
+
+static weft_status make_placement(const spmd_mesh *m, const axes_placed *p, int32_t ndim, arena *a, placement **out) {
     placement *made = ARENA_NEW(a, placement);
     int64_t *mapping = ARENA_ARRAY(a, int64_t, (size_t)ndim);
     if (!made || !mapping) return base_out_of_memory();
@@ -155,8 +183,20 @@ weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim,
         made->partial_axes |= UINT32_C(1) << i;
         made->partial_reduce[i] = (uint8_t)(p->partial[i] - 1);
     }
+    *out = made;
+    return NULL;
+}
+
+weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var) {
+    spmd_written *w = written_at(m, p, ndim);
+    bool is_there =
+        w->made && w->made->mesh == m->mesh && w->made->ndim == ndim && placed_same(&w->placed, p, ndim, m->axes.naxes);
+    if (!is_there) {
+        TRY(make_placement(m, p, ndim, &var->program->arena, &w->made));
+        w->placed = *p;
+    }
     var_changed(var);
-    var->dist = made;
+    var->dist = w->made;
     var->dist_is_null = false;
     return NULL;
 }

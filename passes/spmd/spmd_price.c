@@ -59,7 +59,7 @@ static double copy_seconds(const spmd_prices *c, double nbytes) {
     return 2 * nbytes / c->cluster.bytes + c->cluster.op_seconds;
 }
 
-static weft_status add_step(spmd_prices *c, const spmd_step *step, const shape *whole, double *seconds) {
+static weft_status add_step(spmd_prices *c, const spmd_step *step, const kept_shape *whole, double *seconds) {
     double w = (double)spmd_extent(c->mesh, step->axes);
     double made = (double)placed_nbytes(c->mesh, &step->made, whole);
     if (step->divide > 1) *seconds += copy_seconds(c, made);
@@ -74,7 +74,7 @@ static weft_status add_step(spmd_prices *c, const spmd_step *step, const shape *
     return NULL;
 }
 
-weft_status spmd_path_seconds(spmd_prices *c, const spmd_path *path, const shape *whole, double *out) {
+weft_status spmd_path_seconds(spmd_prices *c, const spmd_path *path, const kept_shape *whole, double *out) {
     *out = 0;
     for (int i = 0; i < path->count; i++) TRY(add_step(c, &path->steps[i], whole, out));
     return NULL;

@@ -16,7 +16,8 @@ typedef struct spmd_prices {
 /* `cluster_path` empty: the defaults. */
 WEFT_MUST_USE weft_status spmd_prices_init(spmd_prices *c, weft_context *context, const spmd_mesh *on, arena *memory,
                                            const char *cluster_path);
-WEFT_MUST_USE weft_status spmd_path_seconds(spmd_prices *c, const spmd_path *path, const shape *whole, double *out);
+WEFT_MUST_USE weft_status spmd_path_seconds(spmd_prices *c, const spmd_path *path, const kept_shape *whole,
+                                            double *out);
 /* An all-reduce, along one axis, in which a rank sends so much. */
 WEFT_MUST_USE weft_status spmd_sum_seconds(spmd_prices *c, int axis, double sent, double *out);
 

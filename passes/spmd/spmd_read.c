@@ -28,6 +28,7 @@ static weft_status take_mesh(spmd_plan *plan, const mesh *taken) {
     int64_t shown = plan->rank < 0 ? m->mesh->ids[0] : plan->rank;
     if (!mesh_coordinates(m->mesh, shown, m->at))
         return weft_pass_refuse(plan->pass, "rank %lld is not in the mesh", (long long)shown);
+    TRY(spmd_written_init(m, &plan->memory));
     return spmd_paths_init(m, &plan->memory);
 }
 
@@ -68,7 +69,7 @@ static void read_vars(spmd_plan *plan) {
     for (size_t i = 0; i < plan->nvars; i++) {
         spmd_var *v = &plan->vars[i];
         v->var = program_var(plan->program, i);
-        v->whole = shape_env_get(&plan->types, v->var);
+        v->whole = plan->types.kept[i];
         v->counts = v->var->block && v->var->kind == WEFT_DENSE_TENSOR && v->whole.ndim >= 0 &&
                     weft_dtype_nbytes((weft_dtype)v->whole.dtype) > 0;
         v->is_kept = v->var->persistable;
@@ -180,7 +181,7 @@ static void count_readers(spmd_plan *plan) {
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
         for (size_t i = 0; i < op->kind->rule.nin; i++) {
-            spmd_var *v = spmd_var_of(plan, op->in[i]);
+            spmd_var *v = op->in[i];
             if (!v || !op->kind->reads[i]) continue;
             v->nreaders++;
             v->ngiven += op->kind->passes_sums[i];
@@ -217,9 +218,12 @@ static weft_status read_ops(spmd_plan *plan) {
         if (plan->ops[k].kind->rule.nin > nin) nin = plan->ops[k].kind->rule.nin;
         if (plan->ops[k].kind->rule.nout > nout) nout = plan->ops[k].kind->rule.nout;
     }
-    plan->tried_in = ARENA_ARRAY(&plan->memory, axes_placed, nin + 1);
-    plan->tried_out = ARENA_ARRAY(&plan->memory, axes_placed, nout + 1);
-    if (!plan->tried_in || !plan->tried_out) return base_out_of_memory();
+    spmd_choice *const rooms[] = {&plan->tried, &plan->chosen};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
+        rooms[i]->in = ARENA_ARRAY(&plan->memory, axes_placed, nin + 1);
+        rooms[i]->out = ARENA_ARRAY(&plan->memory, axes_placed, nout + 1);
+        if (!rooms[i]->in || !rooms[i]->out) return base_out_of_memory();
+    }
     find_given(plan, written);
     count_readers(plan);
     return NULL;
@@ -230,6 +234,7 @@ weft_status spmd_read(spmd_plan *plan) {
     plan->is_fx = plan->program->fx_json != NULL;
     arena_init(&plan->memory, &plan->program->context->allocator);
     arena_init(&plan->decided, &plan->program->context->allocator);
+    arena_init(&plan->walked, &plan->program->context->allocator);
     TRY(read_mesh(plan));
     TRY(check_serial(plan));
     plan->nvars = plan->program->nall_vars;
@@ -247,4 +252,5 @@ weft_status spmd_read(spmd_plan *plan) {
 void spmd_plan_fini(spmd_plan *plan) {
     arena_fini(&plan->memory);
     arena_fini(&plan->decided);
+    arena_fini(&plan->walked);
 }

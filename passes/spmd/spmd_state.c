@@ -32,8 +32,8 @@ static void find_uses(spmd_plan *plan, usage *uses) {
         const spmd_op *op = &plan->ops[k];
         const axes_rule *r = &op->kind->rule;
         for (size_t i = 0; i < r->nin; i++)
-            if (!r->in[i].any) note_use(plan, uses, spmd_var_of(plan, op->in[i]), &op->choice.in[i], k);
-        for (size_t o = 0; o < r->nout; o++) note_use(plan, uses, spmd_var_of(plan, op->out[o]), &op->choice.out[o], k);
+            if (!r->in[i].any) note_use(plan, uses, op->in[i], &op->choice->in[i], k);
+        for (size_t o = 0; o < r->nout; o++) note_use(plan, uses, op->out[o], &op->choice->out[o], k);
     }
 }
 
@@ -53,9 +53,9 @@ static uint32_t source_of(const spmd_plan *plan, const spmd_op *op, const spmd_v
     while (op) {
         const spmd_var *next = NULL;
         for (size_t i = 0; i < op->kind->rule.nin; i++) {
-            const spmd_var *x = spmd_var_of(plan, op->in[i]);
-            if (!x || x == of || placed_dim_of(&op->choice.in[i], x->whole.ndim, axis) < 0) continue;
-            if (placed_same_dims(&x->want, &op->choice.in[i], x->whole.ndim)) return x->var->id;
+            const spmd_var *x = op->in[i];
+            if (!x || x == of || placed_dim_of(&op->choice->in[i], x->whole.ndim, axis) < 0) continue;
+            if (placed_same_dims(&x->want, &op->choice->in[i], x->whole.ndim)) return x->var->id;
             if (!next) next = x;
         }
         op = next ? writer_before(plan, next, op->op->mark) : NULL;

@@ -9,45 +9,44 @@ typedef struct walk {
     spmd_emitter emit;
 } walk;
 
+/* `placed` outlives the walk. */
 static weft_status add_version(walk *w, spmd_state *s, const axes_placed *placed, weft_var *var) {
-    spmd_version *made = ARENA_NEW(&w->plan->decided, spmd_version), **end = &s->versions;
+    spmd_version *made = ARENA_NEW(&w->plan->walked, spmd_version), **end = &s->versions;
     if (!made) return base_out_of_memory();
-    *made = (spmd_version){.placed = *placed, .var = var};
+    *made = (spmd_version){.placed = placed, .var = var};
     while (*end) end = &(*end)->next;
     *end = made;
     return NULL;
 }
 
 static weft_status begin(walk *w) {
-    arena_reset(&w->plan->decided);
-    TRY(spmd_known_init(w->plan));
-    w->states = ARENA_ARRAY(&w->plan->decided, spmd_state, w->plan->nvars + 1);
+    arena_reset(&w->plan->walked);
+    w->states = ARENA_ARRAY(&w->plan->walked, spmd_state, w->plan->nvars + 1);
     if (!w->states) return base_out_of_memory();
     for (size_t i = 0; i < w->plan->nvars; i++) {
         const spmd_var *v = &w->plan->vars[i];
         spmd_state *s = &w->states[i];
         if (!v->counts || (!v->is_kept && !v->is_pinned)) continue;
-        s->home = v->want;
-        s->is_home = true;
-        TRY(add_version(w, s, &v->want, v->var));
+        s->home = &v->want;
+        TRY(add_version(w, s, s->home, v->var));
     }
     return NULL;
 }
 
 /* `axes`: along which attrs say where a rank stands. */
-static void tell_apart(walk *w, uint32_t axes, const char *why) {
-    w->plan->differs = why;
-    w->plan->placed |= axes;
+static void tell_apart(spmd_apart *to, uint32_t axes, const char *why) {
+    to->differs = why;
+    to->placed |= axes;
 }
 
 /* Parts of one axis are as long as one another but for the last. */
-static void note_arg(walk *w, const spmd_var *v, const axes_placed *p) {
+static void note_arg(const walk *w, const spmd_var *v, const axes_placed *p, spmd_apart *to) {
     for (int d = 0; v && d < v->whole.ndim; d++) {
         uint32_t axes = placed_dim_axes(p, d);
         if (v->whole.dims[d] < 0 || v->whole.dims[d] % spmd_extent(&w->plan->mesh, axes) == 0) continue;
-        w->plan->differs = "parts are of different extents";
+        to->differs = "parts are of different extents";
         bool fills = placed_fitting(&w->plan->mesh, p, d, v->whole.dims[d]) == p->naxes[d];
-        *(p->naxes[d] == 1 && fills ? &w->plan->ended : &w->plan->told) |= axes;
+        *(p->naxes[d] == 1 && fills ? &to->ended : &to->told) |= axes;
     }
 }
 
@@ -65,14 +64,15 @@ static uint32_t placed_axes(const spmd_path *path) {
 
 /* Which ranks' programs are equal depends on what steps there are. */
 static void note_path(walk *w, const spmd_var *v, const spmd_path *path) {
+    spmd_apart *to = &w->plan->apart;
     int64_t all = mesh_size(w->plan->mesh.mesh);
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
-        note_arg(w, v, &step->made);
+        note_arg(w, v, &step->made, to);
         if (step->sent > 0 && spmd_extent(&w->plan->mesh, step->axes) != all)
-            tell_apart(w, 0, "they are on different rings");
+            tell_apart(to, 0, "they are on different rings");
     }
-    if (placed_axes(path)) tell_apart(w, placed_axes(path), "each states which part is its own");
+    if (placed_axes(path)) tell_apart(to, placed_axes(path), "each states which part is its own");
 }
 
 /* `reader`: the type of the op that it is made for; NULL: several, or none yet. */
@@ -93,11 +93,11 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
 
 /* Each rank adds its share of what is added once to a sum over ranks. */
 static weft_status take_share(walk *w, const spmd_op *op, size_t i, const spmd_var *v, weft_var **x) {
-    int64_t divide = op->choice.is_special ? spmd_form_divides(w->plan, op, i) : 1;
+    int64_t divide = op->choice->is_special ? spmd_form_divides(w->plan, op, i) : 1;
     weft_var *share;
     if (divide == 1) return NULL;
     w->emit.before = op->op;
-    TRY(spmd_new_var(w->plan, v, &op->choice.in[i], &share));
+    TRY(spmd_new_var(w->plan, v, &op->choice->in[i], &share));
     TRY(spmd_emit_scale(&w->emit, *x, share, 1.0 / (double)divide));
     *x = share;
     return NULL;
@@ -116,11 +116,11 @@ static weft_status note_whole(walk *w, const spmd_op *op, const spmd_var *v, con
 }
 
 static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
-    const spmd_var *v = spmd_var_of(w->plan, op->in[i]);
+    const spmd_var *v = op->in[i];
     spmd_path path;
     if (!v || op->kind->rule.in[i].any) return NULL;
     spmd_state *s = &w->states[v->var->id];
-    const axes_placed *need = &op->choice.in[i];
+    const axes_placed *need = &op->choice->in[i];
     spmd_version *from = spmd_nearest(w->plan, v, s, need, &path);
     if (!from)
         return weft_pass_refuse(w->plan->pass, "%s reads %s, which it cannot have in one piece", op->op->type->bytes,
@@ -134,7 +134,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
     }
     if (!w->edits) return NULL;
     TRY(take_share(w, op, i, v, &found));
-    spmd_set_arg(op->op, op->in_use[i], found);
+    spmd_set_arg(op, i, found);
     return NULL;
 }
 
@@ -142,17 +142,23 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
 
 static weft_status scale_means(walk *w, const spmd_op *op, size_t o, weft_var *var) {
     const spmd_mesh *m = &w->plan->mesh;
-    double times = (double)spmd_extent(m, op->choice.out[o].times);
-    double share = op->kind->why_whole ? 1 : axes_share(&op->kind->rule, &m->axes, op->choice.in, o, m->at);
+    double times = (double)spmd_extent(m, op->choice->out[o].times);
+    double share = op->kind->why_whole ? 1 : axes_share(&op->kind->rule, &m->axes, op->choice->in, o, m->at);
     return (times > 1 || share < 1) && w->edits ? spmd_emit_scale(&w->emit, var, var, share / times) : NULL;
+}
+
+static weft_status keep_placed(walk *w, const axes_placed *p, const axes_placed **out) {
+    *out = arena_copy(&w->plan->walked, p, sizeof *p);
+    return *out ? NULL : base_out_of_memory();
 }
 
 /* The op writes the var itself. */
 static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
     const spmd_mesh *m = &w->plan->mesh;
-    const axes_placed *made = &op->choice.out[o];
+    const axes_placed *made = &op->choice->out[o];
     spmd_state *s = &w->states[v->var->id];
     axes_placed to = spmd_settled(w->plan, op, v, made);
+    const axes_placed *kept;
     spmd_path path;
     weft_var *found;
     TRY(scale_means(w, op, o, v->var));
@@ -162,40 +168,45 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) 
     bool in_place = !w->plan->is_fx && placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
     if (!in_place) TRY(add_version(w, s, made, v->var));
     TRY(follow_path(w, v, v->var, &path, NULL, in_place ? v->var : NULL, &found));
-    return add_version(w, s, &to, found);
+    TRY(keep_placed(w, &to, &kept));
+    return add_version(w, s, kept, found);
 }
 
 /* The op writes another var, from which the var gets what it is to have. */
 static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
-    const axes_placed *made = &op->choice.out[o];
+    const axes_placed *made = &op->choice->out[o];
     spmd_state *s = &w->states[v->var->id];
     spmd_path path;
     weft_var *other = NULL, *found;
-    if (!spmd_find_path(&w->plan->mesh, &v->whole, made, &s->home, &path))
+    if (!spmd_find_path(&w->plan->mesh, &v->whole, made, s->home, &path))
         return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is kept", v->var->name->bytes);
     if (w->edits) {
         TRY(spmd_new_var(w->plan, v, made, &other));
-        spmd_set_arg(op->op, op->out_use[o], other);
+        spmd_set_arg(op, op->kind->rule.nin + o, other);
         TRY(scale_means(w, op, o, other));
     }
     TRY(follow_path(w, v, other, &path, NULL, v->var, &found));
-    TRY(add_version(w, s, &s->home, v->var));
+    TRY(add_version(w, s, s->home, v->var));
     return add_version(w, s, made, other);
 }
 
+/* Where what is made first lies, when it is summed up. */
+static weft_status settle_home(walk *w, const axes_placed *made, spmd_state *s) {
+    axes_placed whole = placed_whole_sums(made);
+    s->home = made;
+    return placed_is_partial(made, w->plan->mesh.axes.naxes) ? keep_placed(w, &whole, &s->home) : NULL;
+}
+
 static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
-    const spmd_var *v = spmd_var_of(w->plan, op->out[o]);
+    const spmd_var *v = op->out[o];
     if (!v) return NULL;
     spmd_state *s = &w->states[v->var->id];
-    const axes_placed *made = &op->choice.out[o];
+    const axes_placed *made = &op->choice->out[o];
     s->versions = NULL;
-    if (!s->is_home) {
-        s->home = placed_whole_sums(made);
-        s->is_home = true;
-    }
+    if (!s->home) TRY(settle_home(w, made, s));
     w->emit.before = op->op->next;
     bool feeds = op_is(op->op, "feed");
-    if (feeds || placed_same_dims(made, &s->home, v->whole.ndim)) return leave_own(w, op, v, o);
+    if (feeds || placed_same_dims(made, s->home, v->whole.ndim)) return leave_own(w, op, v, o);
     return leave_other(w, op, v, o);
 }
 
@@ -203,7 +214,7 @@ static weft_status leave_output(walk *w, spmd_op *op, size_t o) {
 
 /* Whether the op's attrs are those of its part, by its rule. */
 static bool is_localized(const spmd_op *op) {
-    return !op->kind->why_whole && !(op->choice.is_special && op->kind->form != FORM_SHARES);
+    return !op->kind->why_whole && !(op->choice->is_special && op->kind->form != FORM_SHARES);
 }
 
 /* The axes along which the op itself says where a rank stands. */
@@ -212,20 +223,32 @@ static uint32_t op_axes(const walk *w, const spmd_op *op) {
     const axes_rule *r = &op->kind->rule;
     for (size_t i = 0; i < r->nchanges && is_localized(op); i++) {
         if (r->changes[i].kind != AXES_OFFSET) continue;
-        (void)axes_offset(r, &w->plan->mesh.axes, op->choice.in, r->changes[i].factor, w->plan->mesh.at, &own);
+        (void)axes_offset(r, &w->plan->mesh.axes, op->choice->in, r->changes[i].factor, w->plan->mesh.at, &own);
         axes |= own;
     }
     return axes;
 }
 
-static void note_op(walk *w, const spmd_op *op) {
+static void find_apart(const walk *w, const spmd_op *op, spmd_apart *to) {
     const spmd_kind *kind = op->kind;
-    for (size_t i = 0; i < kind->rule.nin; i++) note_arg(w, spmd_var_of(w->plan, op->in[i]), &op->choice.in[i]);
-    for (size_t o = 0; o < kind->rule.nout; o++) note_arg(w, spmd_var_of(w->plan, op->out[o]), &op->choice.out[o]);
+    for (size_t i = 0; i < kind->rule.nin; i++) note_arg(w, op->in[i], &op->choice->in[i], to);
+    for (size_t o = 0; o < kind->rule.nout; o++) note_arg(w, op->out[o], &op->choice->out[o], to);
     uint32_t batch = spmd_form_ring(op), axes = op_axes(w, op);
     if (batch && spmd_extent(&w->plan->mesh, batch) != mesh_size(w->plan->mesh.mesh))
-        tell_apart(w, 0, "they are on different rings");
-    if (axes) tell_apart(w, axes, "each has another part of classes or rows");
+        tell_apart(to, 0, "they are on different rings");
+    if (axes) tell_apart(to, axes, "each has another part of classes or rows");
+}
+
+/* Of ops that are decided alike it is found once. */
+static void note_op(walk *w, const spmd_op *op) {
+    spmd_choice *c = op->choice;
+    spmd_apart *to = &w->plan->apart;
+    if (!c->is_noted) find_apart(w, op, &c->apart);
+    c->is_noted = true;
+    if (c->apart.differs) to->differs = c->apart.differs;
+    to->told |= c->apart.told;
+    to->ended |= c->apart.ended;
+    to->placed |= c->apart.placed;
 }
 
 static weft_status walk_op(walk *w, spmd_op *op) {
@@ -233,17 +256,17 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     if (!w->edits) {
         TRY(spmd_choose(w->plan, w->states, op));
         note_op(w, op);
-        w->plan->sent += op->choice.sent;
-    } else if (op->choice.is_special)
+        w->plan->sent += op->choice->sent;
+    } else if (op->choice->is_special)
         TRY(spmd_take_form(&w->emit, op));
     for (size_t i = 0; i < op->kind->rule.nin; i++) TRY(bring_input(w, op, i));
     if (w->edits && is_localized(op))
-        TRY(axes_localize(&op->kind->rule, &w->plan->mesh.axes, op->choice.in, op->choice.out, w->plan->mesh.at,
+        TRY(axes_localize(&op->kind->rule, &w->plan->mesh.axes, op->choice->in, op->choice->out, w->plan->mesh.at,
                           op->op));
     uint32_t axes = w->emit.places ? op_axes(w, op) : 0;
     if (axes) TRY(spmd_places_add_op(w->emit.places, axes, op));
     for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(leave_output(w, op, o));
-    if (w->edits && op->kind->is_own && op->choice.in[0].naxes[0])
+    if (w->edits && op->kind->is_own && op->choice->in[0].naxes[0])
         TRY(weft_pass_count_add(w->plan->pass, "normalised by a rank's own rows", 1));
     if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */
     return NULL;
@@ -252,17 +275,18 @@ static weft_status walk_op(walk *w, spmd_op *op) {
 weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
     plan->sent = 0;
-    plan->differs = NULL;
-    plan->told = plan->ended = plan->placed = 0;
+    plan->apart = (spmd_apart){0};
+    arena_reset(&plan->decided);
+    TRY(spmd_known_init(plan));
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
     for (size_t i = 0; i < plan->nvars; i++)
-        if (w.states[i].is_home) note_arg(&w, &plan->vars[i], &w.states[i].home);
+        if (w.states[i].home) note_arg(&w, &plan->vars[i], w.states[i].home, &plan->apart);
     return NULL;
 }
 
 static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
-    const axes_placed *last = s->versions && s->versions->var == v->var ? &s->versions->placed : &s->home;
+    const axes_placed *last = s->versions && s->versions->var == v->var ? s->versions->placed : s->home;
     int64_t extents[WEFT_MAX_RANK];
     placed_extents(&w->plan->mesh, last, &v->whole, extents);
     return placed_declare(&w->plan->mesh, last, v->whole.ndim, extents, v->var);
@@ -272,14 +296,14 @@ static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
 static weft_status write_vars(walk *w) {
     for (size_t i = 0; i < w->plan->nvars; i++) {
         const spmd_var *v = &w->plan->vars[i];
-        if (v->counts && v->var->block == w->plan->block && w->states[i].is_home) TRY(write_var(w, v, &w->states[i]));
+        if (v->counts && v->var->block == w->plan->block && w->states[i].home) TRY(write_var(w, v, &w->states[i]));
     }
     return NULL;
 }
 
 weft_status spmd_rewrite(spmd_plan *plan, rank_edits *edits) {
     walk w = {.plan = plan, .edits = true, .emit = {.plan = plan}};
-    if (edits && plan->placed) TRY(spmd_places_create(plan, edits, &w.emit.places));
+    if (edits && plan->apart.placed) TRY(spmd_places_create(plan, edits, &w.emit.places));
     TRY(program_divide_meshes(plan->program, plan->mesh.mesh, &plan->mesh.mesh));
     TRY(begin(&w));
     for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));

@@ -16,25 +16,25 @@ void spmd_price_want(spmd_plan *plan, const char *named, const axes_placed *plac
 static weft_status add_version(spmd_plan *plan, spmd_state *s, const axes_placed *placed, spmd_version *next) {
     spmd_version *made = s->versions = ARENA_NEW(&plan->decided, spmd_version);
     if (!made) return base_out_of_memory();
-    *made = (spmd_version){.placed = *placed, .next = next};
+    *made = (spmd_version){.placed = placed, .next = next};
     return NULL;
 }
 
 static weft_status step_op(spmd_plan *plan, spmd_op *op, spmd_price *price) {
     TRY(spmd_choose(plan, price->states, op));
-    price->sent += op->choice.sent / 4; /* losses and norms: float32 */
+    price->sent += op->choice->sent / 4; /* losses and norms: float32 */
     for (size_t i = 0; i < op->kind->rule.nin; i++) {
-        const spmd_var *v = spmd_var_of(plan, op->in[i]);
+        const spmd_var *v = op->in[i];
         spmd_path path;
         if (!v || op->kind->rule.in[i].any) continue;
         spmd_state *s = &price->states[v->var->id];
-        if (!spmd_nearest(plan, v, s, &op->choice.in[i], &path)) return price->is_illegal = true, NULL;
+        if (!spmd_nearest(plan, v, s, &op->choice->in[i], &path)) return price->is_illegal = true, NULL;
         price->sent += elements(v, path.sent);
-        TRY(add_version(plan, s, &op->choice.in[i], s->versions));
+        TRY(add_version(plan, s, &op->choice->in[i], s->versions));
     }
     for (size_t o = 0; o < op->kind->rule.nout; o++) {
-        const spmd_var *v = spmd_var_of(plan, op->out[o]);
-        if (v) TRY(add_version(plan, &price->states[v->var->id], &op->choice.out[o], NULL));
+        const spmd_var *v = op->out[o];
+        if (v) TRY(add_version(plan, &price->states[v->var->id], &op->choice->out[o], NULL));
     }
     return NULL;
 }

@@ -49,7 +49,7 @@ static axes_placed placed_as(const layout *l) {
 }
 
 /* Elements of the largest part, with one dimension filled up to a multiple of n. */
-static double numel(const layout *l, const spmd_mesh *m, const shape *whole, int fill, int64_t n) {
+static double numel(const layout *l, const spmd_mesh *m, const kept_shape *whole, int fill, int64_t n) {
     double count = 1;
     for (int d = 0; d < whole->ndim; d++) {
         int64_t extent = whole->dims[d];
@@ -63,7 +63,7 @@ static double numel(const layout *l, const spmd_mesh *m, const shape *whole, int
 }
 
 /* Bytes that a rank sends under one of its plans: steps of mesh axis, from, to. */
-static double price(const json_t *plan, layout l, const spmd_mesh *m, const shape *whole) {
+static double price(const json_t *plan, layout l, const spmd_mesh *m, const kept_shape *whole) {
     double sent = 0;
     for (size_t k = 0; k < json_array_size(plan); k++) {
         const json_t *step = json_array_get(plan, k);
@@ -83,9 +83,10 @@ static void check_row(const json_t *row, size_t number, arena *a, double *ours, 
     const json_t *extents = json_object_get(row, "mesh"), *dims = json_object_get(row, "shape");
     mesh on = {.ndim = (int)json_array_size(extents)};
     spmd_mesh m = {.mesh = &on, .axes = {.naxes = on.ndim, .uneven = true, .shares = true}};
-    shape whole = {.dtype = WEFT_FP32, .ndim = (int32_t)json_array_size(dims), .height = -1};
+    int64_t whole_dims[WEFT_MAX_RANK];
+    const kept_shape whole = {.dims = whole_dims, .dtype = WEFT_FP32, .ndim = (int32_t)json_array_size(dims)};
     for (int i = 0; i < on.ndim; i++) m.axes.extent[i] = json_integer_value(json_array_get(extents, (size_t)i));
-    for (int d = 0; d < whole.ndim; d++) whole.dims[d] = json_integer_value(json_array_get(dims, (size_t)d));
+    for (int d = 0; d < whole.ndim; d++) whole_dims[d] = json_integer_value(json_array_get(dims, (size_t)d));
     layout src = read_layout(json_object_get(row, "src")), dst = read_layout(json_object_get(row, "dst"));
     axes_placed from = placed_as(&src), to = placed_as(&dst);
     spmd_path path;
@@ -162,7 +163,7 @@ static axes_placed placed_as_said(const char *const *said) {
 Test(spmd_paths, lists_of_axes) {
     static const int64_t extents[] = {2, 2, 3};
     const mesh on = {.ndim = 3, .shape = extents};
-    const shape whole = {.dtype = WEFT_FP32, .ndim = 2, .dims = {16, 16}, .height = -1};
+    const kept_shape whole = {.dims = (const int64_t[]){16, 16}, .dtype = WEFT_FP32, .ndim = 2};
     spmd_mesh m = {.mesh = &on, .axes = {.naxes = 3, .extent = {2, 2, 3}, .uneven = true, .shares = true}};
     arena a;
     must(weft_context_create(NULL, &context));

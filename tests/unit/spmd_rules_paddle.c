@@ -143,7 +143,7 @@ static spmd_var *output_of(const spmd_plan *plan, size_t o, const json_t *said) 
 /* Paddle's kernel of sharded classes reduces in the middle, as ours does. */
 static double sent_inside(const spmd_plan *plan, const axes_placed *in, const axes_placed *out) {
     const spmd_op *op = &plan->ops[0];
-    return op->kind->form == FORM_CLASSES && in[0].naxes[plan->vars[op->in[0]->id].whole.ndim - 1]
+    return op->kind->form == FORM_CLASSES && in[0].naxes[op->in[0]->whole.ndim - 1]
                ? spmd_form_sent(plan, op, in, out) / 4
                : 0;
 }
@@ -157,7 +157,7 @@ static weft_status weigh_theirs(spmd_plan *plan, trial *t) {
         axes_placed from = mapped(json_array_get(json_object_get(t->row, "inp"), i));
         axes_placed to = placed_by_paddle(json_array_get(in, i));
         for (size_t k = 0; k < plan->ops[0].kind->rule.nin; k++)
-            if (plan->ops[0].in[k] == v->var) placed[k] = to;
+            if (plan->ops[0].in[k] == v) placed[k] = to;
         cr_assert(spmd_find_path(&plan->mesh, &v->whole, &from, &to, &path));
         t->theirs += path.sent / (double)weft_dtype_nbytes((weft_dtype)v->whole.dtype);
     }
