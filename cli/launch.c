@@ -207,7 +207,7 @@ static void leave_terminal(void) {
 
 typedef struct watch {
     const cli_args *args;
-    const weft_flights *flights;
+    weft_flights *flights;
     int nprocesses;
     int *processes;   /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
     int deaths;       /* the epoll of all handles: it tells of deaths in their order, as poll does not */
@@ -233,24 +233,42 @@ static char state_of(long pid) {
     return state;
 }
 
-static void watch_process(watch *w, int index, long pid) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)index};
-    w->processes[index] = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
-    if (w->processes[index] >= 0) epoll_ctl(w->deaths, EPOLL_CTL_ADD, w->processes[index], &event);
-}
-
-static void find_processes(watch *w) {
-    char host[64] = "";
-    weft_flight f;
-    gethostname(host, sizeof host - 1);
-    for (int i = 0; i < w->nprocesses; i++)
-        if (w->processes[i] == -1 && weft_flights_get(w->flights, i, &f) && strcmp(f.host, host) == 0)
-            watch_process(w, i, f.pid);
-}
-
 static void say(const watch *w, int index, const weft_flight *f, const char *what) {
     fprintf(stderr, "weft %s: process %d (pid %ld on %s) %s: %s\n", w->args->command->name, index, f->pid, f->host,
             what, f->doing);
+}
+
+static void say_died(watch *w, int index) {
+    weft_flight f;
+    if (!weft_flights_get(w->flights, index, &f) || f.has_left) return;
+    say(w, index, &f, "has died");
+    w->failed_at = now();
+    w->has_died = true;
+}
+
+/* False: it is gone already, and mpirun knows that. */
+static bool watch_process(watch *w, int index, long pid) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)index};
+    w->processes[index] = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U);
+    if (w->processes[index] < 0) return errno != ESRCH;
+    epoll_ctl(w->deaths, EPOLL_CTL_ADD, w->processes[index], &event);
+    return true;
+}
+
+/* Who is gone before we had a turn to see it died before those that we do see: mpirun ends them for it. Of several such
+ * nobody knows the first, and all are named. */
+static void find_processes(watch *w) {
+    char host[64] = "";
+    weft_flight f;
+    bool had_failed = w->failed_at > 0;
+    gethostname(host, sizeof host - 1);
+    for (int i = 0; i < w->nprocesses; i++) {
+        if (w->processes[i] != -1 || !weft_flights_get(w->flights, i, &f)) continue;
+        bool is_gone = strcmp(f.host, host) == 0 && !watch_process(w, i, f.pid);
+        if (is_gone) w->processes[i] = -2;
+        if (is_gone && !had_failed) say_died(w, i);
+        weft_flights_set_seen(w->flights, i);
+    }
 }
 
 /* A process has failed in its own words, as one does that waits too long for another: who has stopped is named. */
@@ -263,12 +281,7 @@ static void look_for_stopped(const watch *w) {
 
 /* One has gone. The first one to die is named; those after it mpirun ends. */
 static void look_at_gone(watch *w, int index) {
-    weft_flight f;
-    if (weft_flights_get(w->flights, index, &f) && !f.has_left && !w->failed_at) {
-        say(w, index, &f, "has died");
-        w->failed_at = now();
-        w->has_died = true;
-    }
+    if (!w->failed_at) say_died(w, index);
     close(w->processes[index]);
     w->processes[index] = -2;
 }
@@ -305,9 +318,16 @@ static void look_at_stopped(watch *w) {
     w->has_died = true;
 }
 
+/* Whoever comes waits until it is seen. */
+static bool have_come(const watch *w) {
+    for (int i = 0; i < w->nprocesses; i++)
+        if (w->processes[i] == -1) return false;
+    return true;
+}
+
 static void look_at_processes(watch *w, bool is_last) {
     struct epoll_event events[16];
-    int n = epoll_wait(w->deaths, events, sizeof events / sizeof *events, is_last ? 0 : 50);
+    int n = epoll_wait(w->deaths, events, sizeof events / sizeof *events, is_last ? 0 : have_come(w) ? 50 : 5);
     for (int i = 0; i < n; i++)
         if (events[i].data.u32 < (uint32_t)w->nprocesses) look_at_gone(w, (int)events[i].data.u32);
     look_at_failed(w);

@@ -1,6 +1,7 @@
 /* executor.c: making and unmaking an executor. bind.c resolves what a step needs, the device records it, step.c runs
  * steps, trace.c reports what happened. */
 #include "executor/agree.h"
+#include "executor/flight.h"
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
@@ -130,6 +131,7 @@ weft_status executor_create(weft_context *context, const weft_plan *const *plans
     TRY_DONE(make_world(x));
     TRY_DONE(begin_run(x));
     TRY_DONE(bind_ranks(x, plans, nplans));
+    if (host) flight_await_launcher(host->flight);
     TRY_DONE(agree_on_collectives(x, x->world));
     TRY_DONE(comm_world_connect(x->world));
     TRY_DONE(world_clock_begin(x));

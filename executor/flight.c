@@ -96,6 +96,10 @@ bool weft_flights_get(const weft_flights *f, int index, weft_flight *out) {
     return true;
 }
 
+void weft_flights_set_seen(weft_flights *f, int index) {
+    atomic_store(&f->processes[index].is_seen, 1);
+}
+
 /* --- the processes' side ------------------------------------------------------------------------------------------ */
 
 static flight_process *find(const char *path, uint64_t mark, int index) {
@@ -120,6 +124,11 @@ flight_process *flight_join(int index) {
     gethostname(f->host, sizeof f->host - 1);
     atomic_store(&f->pid, getpid());
     return f;
+}
+
+void flight_await_launcher(const flight_process *f) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int ms = 0; f && ms < FLIGHT_LAUNCHER_MS && !atomic_load(&f->is_seen); ms++) nanosleep(&pause, NULL);
 }
 
 void flight_leave(flight_process *f, int exit_status) {

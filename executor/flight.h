@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96 };
+enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96, FLIGHT_LAUNCHER_MS = 5000 };
 
 typedef enum flight_state { FLIGHT_BEFORE, FLIGHT_IN, FLIGHT_BEHIND } flight_state;
 
@@ -27,11 +27,14 @@ typedef struct flight_process {
     char host[64];
     int32_t first_rank, nlocal;
     _Atomic int32_t has_left, exit_status; /* it ends by itself */
+    _Atomic int32_t is_seen;               /* the launcher's: it hears of this process's death */
     flight_rank ranks[FLIGHT_MOST_RANKS];  /* nlocal of them */
 } flight_process;
 
 /* The memory of the launcher that started this process, or NULL: none did. */
 flight_process *flight_join(int index);
+/* Until the launcher has seen this process, or cannot: it may have no turn. NULL is fine. */
+void flight_await_launcher(const flight_process *f);
 void flight_leave(flight_process *f, int exit_status); /* NULL is fine */
 
 static inline void flight_enter(flight_rank *f, const char *op, int64_t ring_id) {

@@ -66,6 +66,9 @@ void weft_flights_destroy(weft_flights *flights); /* NULL is fine */
 size_t weft_flights_variable(const weft_flights *flights, char *out, size_t nbytes);
 /* False: process `index` has not come yet, or is on another machine. */
 bool weft_flights_get(const weft_flights *flights, int index, weft_flight *out_flight);
+/* The launcher hears of the death of process `index`, or cannot. Until then its ranks do not begin, for 5 s at most: of
+ * two that die the launcher knows the first. */
+void weft_flights_set_seen(weft_flights *flights, int index);
 
 #ifdef __cplusplus
 }

@@ -242,29 +242,35 @@ import numpy as np
 z = np.load(sys.argv[1])
 np.savez(sys.argv[2], **{k.split('/', 1)[1]: z[k] for k in z.files if k.startswith('0/')})
 EOF
+started() { # INDEX: its process id
+    for pid in $(pgrep -f "$folder/feed.npz"); do
+        tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^OMPI_COMM_WORLD_RANK=$1\$" && echo "$pid" && return
+    done
+    return 1
+}
 process() { # INDEX: its process id; it has begun to train
-    for _ in $(seq 200); do
-        if [ -s "$folder/out" ]; then
-            for pid in $(pgrep -f "$folder/feed.npz"); do
-                tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -q "^OMPI_COMM_WORLD_RANK=$1\$" && echo "$pid" && return
-            done
-        fi
+    for _ in $(seq 1200); do
+        [ -s "$folder/out" ] && started "$1" && return
         sleep 0.05
     done
 }
 loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
-begin() { # ARGUMENTS: a run that does not end, in $launcher; its output in $folder/out and err
+launch() { # ARGUMENTS: a run that does not end, in $launcher; its output in $folder/out and err
     rm -f "$folder/out"
     "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" \
         --steps 100000000 --save "$folder/never.npz" --fetch "$loss" --launch "$@" >"$folder/out" 2>"$folder/err" &
-    launcher=$! victim=$(process 1)
+    launcher=$!
+}
+begin() { # ARGUMENTS: that run, training
+    launch "$@"
+    victim=$(process 1)
     [ -n "$victim" ] || { kill -KILL "$launcher"; victim=$launcher; }
 }
 ended() { # SECONDS STATUS PATTERN WHAT: in time, with that exit status and such words, and nothing is left
     wait "$launcher" 2>/dev/null
     got=$?
     seconds=$(($(date +%s) - since))
-    [ $got = "$2" ] && [ $seconds -le "$1" ] && { [ -z "$3" ] || grep -q -E "$3" "$folder/err"; }
+    [ $got = "$2" ] && in_time $seconds "$1" && { [ -z "$3" ] || grep -q -E "$3" "$folder/err"; }
     result=$?
     [ $result = 0 ] || { echo "exit $got after $seconds s:"; cat "$folder/err"; }
     ok $result "$4"
@@ -279,6 +285,18 @@ for fault in KILL SEGV; do
     since=$(date +%s)
     ended 2 "$([ $fault = KILL ] && echo 137 || echo 139)" "$died" "SIG$fault of a process"
 done
+# The launcher has no turn while its processes come. None of them begins before it is seen, else the launcher could not tell who dies first.
+launch
+until started 1 >/dev/null || ! kill -0 "$launcher"; do sleep 0.02; done
+kill -STOP "$launcher"
+sleep 1.5
+[ ! -s "$folder/out" ]
+ok $? 'a process that the launcher has not seen does not begin'
+kill -CONT "$launcher"
+victim=$(process 1)
+kill -KILL "$victim"
+since=$(date +%s)
+ended 2 137 "$died" 'SIGKILL of a process that was seen late'
 "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$folder/feed.npz" --steps 1 \
     --fetch "$loss" --launch --watchdog 0.3:60 --delay 49:1000:1 >"$folder/out" 2>"$folder/err"
 ok $? "behind the first step a process is waited for as long as in it: $(tail -n 1 "$folder/err")"

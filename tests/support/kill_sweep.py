@@ -41,18 +41,33 @@ def cpu_ticks(pid):
     return int(fields[11]) + int(fields[12])
 
 
+def threads(pid):
+    """Of each thread: whether it runs or has no turn to, and how often it has gone to sleep."""
+    found = {}
+    for thread in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{thread}/status') as file:
+            status = dict(line.split(':', 1) for line in file)
+        found[thread] = 'R' in status['State'], int(status['voluntary_ctxt_switches'])
+    return found
+
+
+def is_calm(now, before):
+    """Of a process's ticks and threads: it has hardly computed, and no thread that would has had no turn all the time."""
+    (ticks, here), (ticks_before, here_before) = now, before
+    return len(here) > 3 and ticks - ticks_before <= 3 and not any(runs and here_before.get(t) == (runs, n) for t, (runs, n) in here.items())
+
+
 def wait_for_delay(token, nranks, launcher):
     """Until all processes are there and none computes any more: one is held up, and the others wait for it."""
-    deadline, calm, before = time.time() + 60, 0, {}
+    deadline, calm, before = time.time() + 120, 0, {}
     while time.time() < deadline and launcher.poll() is None:
         found = members(token)
         try:
-            now = {rank: cpu_ticks(pid) for rank, pid in found.items()}
-            threads = [len(os.listdir(f'/proc/{pid}/task')) for pid in found.values()]
+            now = {rank: (cpu_ticks(pid), threads(pid)) for rank, pid in found.items()}
         except OSError:
             continue
-        ready = len(found) == nranks and min(threads) > 3
-        calm = calm + 1 if ready and all(now[r] - before.get(r, 0) <= 3 for r in now) else 0
+        ready = len(found) == nranks and all(is_calm(now[r], before.get(r, (0, {}))) for r in now)
+        calm = calm + 1 if ready else 0
         if calm >= 4:
             return found
         before = now
@@ -95,7 +110,7 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault, is_l
         strike(launcher, found[rank], fault, is_late)
         since = time.time()
         try:
-            status = launcher.wait(40)
+            status = launcher.wait(120)
         except subprocess.TimeoutExpired:
             for pid in members(token).values():
                 os.kill(pid, signal.SIGKILL)
@@ -105,8 +120,9 @@ def run_one(weft, folder, programs, arguments, ops, op, rank, where, fault, is_l
         time.sleep(0.2)
         err.seek(0)
         said = err.read()
-    # A death ends all within 2 s; one more for a machine that has much else to do.
+    # A death ends all within 2 s; one more for a machine that has much else to do, and more where that is more than twice its cores.
     word, limit = ('has died', 3) if fault == signal.SIGKILL else ('is stopped', 30)
+    limit *= max(1, os.getloadavg()[0] / 2 / os.cpu_count())
     if not status:
         return 'exit status 0'
     if seconds > limit:

@@ -26,6 +26,10 @@ run_and_find() { # FILE STATUS PATTERN WHAT COMMAND...
 # The command ends with STATUS and says PATTERN on stderr, or prints it on stdout.
 says() { run_and_find err "$@"; } # STATUS PATTERN WHAT COMMAND...
 prints() { run_and_find out "$@"; }
+# A machine that has more to do than twice its cores needs as much more time for it.
+in_time() { # SECONDS LIMIT
+    awk -v seconds="$1" -v limit="$2" -v cores="$(nproc)" '{ crowd = $1 / (2 * cores); exit seconds > limit * (crowd > 1 ? crowd : 1) }' /proc/loadavg
+}
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]
