@@ -409,6 +409,9 @@ class Scripts(unittest.TestCase):
             for rank in self.ranks("spmd", count):
                 self.assertLess(rank["worst"], 1e-6)
                 self.assertEqual(rank["counts"], {"all_reduce": 1, "wait_tensor": 1})
+            for rank in self.ranks("batch", count):
+                self.assertLess(rank["worst"], 1e-6)
+                self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 5})
 
     def test_tensor_parallel(self):
         for count in (2, 4):

@@ -1,6 +1,6 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|installed|installed_alone|tp|micro|gpt|spmd RANKS     each process is started by this script
+    torch_train.py ddp|installed|installed_alone|tp|micro|gpt|spmd|batch RANKS     each process is started by this script
 """
 
 import json
@@ -177,7 +177,14 @@ def gpt(rank, ranks):
     return without, found, counts
 
 
-def spmd(rank, ranks):
+def batch(rank, ranks):
+    """The same by parts of the batch. Adam would divide by gradients near zero, and so enlarge what sums are rounded by."""
+    whole = {"0.weight": "R", "0.bias": "R", "2.weight": "R", "2.bias": "R"}
+    return spmd(rank, ranks, {0: "S(0)", 1: "S(0)"}, whole, torch.optim.SGD)
+
+
+def spmd(rank, ranks, placements={"0.weight": "S(0)", "2.weight": "S(1)"},
+         found={"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}, optimizer_of=torch.optim.Adam):
     """A serial MLP that Weft parts itself: three steps of training, and the whole parameters then."""
     torch.manual_seed(0)
     x, y = torch.randn(8, 16), torch.randn(8, 4)
@@ -185,7 +192,7 @@ def spmd(rank, ranks):
     def make():
         torch.manual_seed(1)
         model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
-        return model, torch.optim.Adam(model.parameters(), 0.01)
+        return model, optimizer_of(model.parameters(), 0.01)
 
     def loss_of(model, x, y):
         return (model(x) - y).square().mean()
@@ -201,14 +208,13 @@ def spmd(rank, ranks):
     expected += [p.detach() for p in model.parameters()]
 
     model, optimizer = make()
-    placements = {"0.weight": "S(0)", "2.weight": "S(1)"}
-    step, found = weft.torch.shard(model, loss_of, (x, y), placements), []
-    assert step.placements == {"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}, str(step)
+    step, results = weft.torch.shard(model, loss_of, (x, y), placements), []
+    assert {name: step.placements[name] for name in found} == found, str(step)
     for _ in range(3):
-        found.append(step(x, y))
+        results.append(step(x, y))
         optimizer.step()
     names = [str(n.target).split(".")[1] for n in step.graph_module.graph.nodes if "c10d" in str(n.target)]
-    return expected, found + list(step.whole_parameters().values()), {name: names.count(name) for name in names}
+    return expected, results + list(step.whole_parameters().values()), {name: names.count(name) for name in names}
 
 
 def main(rank, how, ranks, port, queue):

@@ -22,22 +22,14 @@ from .._proof import Findings, verify as _verify
 from ._explain import Explanation
 from . import _chunks
 from ._export import Document, Groups, is_collective, refuse_foreign
+from ._lists import PASSES, chosen
 from ._shard import Sharded, shard
 from ._splice import replace, without_kernel
 
 __all__ = ["PASSES", "Backend", "Explanation", "PostGradPass", "Sharded", "backend", "explain", "export", "install", "optimize",
            "read", "shard", "uninstall", "verify"]
 
-_BUCKETS = ("fuse_allreduce_buckets", {"mode": "coalesced"})
-PASSES: Passes = [_BUCKETS, "schedule_comm_wait", "insert_comm_wait"]
 log = logging.getLogger("weft")
-
-
-def _for_torch(passes: Optional[Passes]) -> Passes:
-    """A list as given, with buckets that torch has an op for where it does not say how they are made."""
-    if passes is None or not isinstance(passes, (list, tuple)):
-        return PASSES if passes is None else passes
-    return [_BUCKETS if entry == "fuse_allreduce_buckets" else entry for entry in passes]
 
 
 def _graph_of(traced: Any) -> Any:
@@ -73,7 +65,7 @@ def optimize(traced: Any, passes: Optional[Passes] = None, *, groups: Optional[G
     graph = _graph_of(traced)
     document = Document(graph, groups)
     program = Program.parse(document.text, "fx", place="torch.fx.Graph")
-    report = program.run_passes(_for_torch(passes), set=set, prove=prove)
+    report = program.run_passes(chosen(passes), set=set, prove=prove)
     after = document.read(program.print("fx").decode())
     missing = without_kernel(graph, {row["target"] for row in _chunks.fused(after)})
     if missing:
@@ -94,7 +86,7 @@ def explain(traced: Any, passes: Optional[Passes] = None, *, groups: Optional[Gr
     """
     before = read(traced, groups)
     after = before.clone()
-    report = after.run_passes(_for_torch(passes), set=set)
+    report = after.run_passes(chosen(passes), set=set)
     if ranks is None:
         sizes = [g["size"] for g in json.loads(before.print("fx"))["groups"].values()]
         ranks = max(sizes, default=1)

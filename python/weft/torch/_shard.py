@@ -10,6 +10,7 @@ from .. import _errors
 from .._passes import Passes, Report
 from .._program import Program
 from ._export import Document, is_collective, refuse_foreign
+from ._lists import PARTED, chosen
 from ._splice import replace
 from ._words import in_words
 
@@ -60,7 +61,7 @@ def expand(traced: Any, placements: Mapping[str, str], *, nranks: int, rank: int
     groups = {group: {"size": nranks, "ranks": list(range(nranks))}}
     document = Document(graph, groups, {"world_size": nranks, "placements_in": dict(placements), "shapes": "global"})
     program = Program.parse(document.text, "fx", place="torch.fx.Graph")
-    report = program.run_passes(passes, set=set, rank=rank)
+    report = program.run_passes(chosen(passes), set=set, rank=rank)
     after = document.read(program.print("fx").decode())
     in_words(after)
     shapes = {row["name"]: row["shape"] for row in after["inputs"]}
@@ -129,7 +130,7 @@ class Sharded:
 
 
 def shard(model: Any, loss_of: Callable[..., Any], inputs: Sequence[Any], placements: Mapping[Union[str, int], str], *,
-          group: Any = None, passes: Passes = ("spmd_expand",), set: Optional[Mapping[str, object]] = None) -> Sharded:
+          group: Any = None, passes: Passes = PARTED, set: Optional[Mapping[str, object]] = None) -> Sharded:
     """Parts a serial model over the ranks of a group, and returns its step as a Sharded. Each rank calls it, with equal
     parameters. The parameters of `model` become this rank's parts; the logger "weft" says which.
 
@@ -138,7 +139,7 @@ def shard(model: Any, loss_of: Callable[..., Any], inputs: Sequence[Any], placem
         optimizer.step()
 
     placements: "S(dimension)" or "R" by parameter, and by number for inputs: {0: "S(0)"} parts the batch. Biases of a layer
-    follow its weights. Where the group is None: all ranks. If a pass refuses, model and parameters are as they were.
+    follow its weights. Sums of gradients become one collective. Where the group is None: all ranks. If a pass refuses, model and parameters are as they were.
     """
     import torch.distributed as dist
 
