@@ -305,6 +305,8 @@ typedef struct spmd_emitter {
 } spmd_emitter;
 /* spmd_forms.c: the op in its other form. */
 WEFT_MUST_USE weft_status spmd_take_form(spmd_emitter *e, spmd_op *op);
+/* Gives it as many classes on all ranks, where parts differ. */
+WEFT_MUST_USE weft_status spmd_form_fit(spmd_emitter *e, spmd_op *op);
 /* Sets the attrs of such an op that say where the rank stands. */
 WEFT_MUST_USE weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made);
 /* The axes along which that is. */
@@ -315,6 +317,10 @@ WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, wef
 WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
 WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
 void spmd_set_arg(const spmd_op *op, size_t arg, weft_var *to); /* inputs first, then outputs */
+/* The op works on the largest part of dimension `d`: a rank that has less fills it up with `number` before it, and cuts
+ * behind it what it leaves. */
+WEFT_MUST_USE weft_status spmd_emit_fitted_input(spmd_emitter *e, spmd_op *op, size_t i, int d, double number);
+WEFT_MUST_USE weft_status spmd_emit_fitted_output(spmd_emitter *e, spmd_op *op, size_t o, int d);
 /* Sets an attr that is a whole number, or a list of them; where a path is followed again for another place
  * (spmd_places.c), notes what it is there. */
 WEFT_MUST_USE weft_status spmd_put(spmd_emitter *e, weft_op *op, const char *attr, attr_type type, size_t count,

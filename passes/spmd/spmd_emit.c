@@ -164,6 +164,7 @@ typedef struct moved {
     int64_t made[WEFT_MAX_RANK];   /* of what the step makes */
     axes_placed was;               /* how `now` lies */
     weft_var *into;                /* the last op's output; NULL: a new var */
+    double number;                 /* that fills it up */
 } moved;
 
 /* The output of the next op: `into` for the last of a step. */
@@ -247,7 +248,7 @@ static weft_status cut(moved *m, int dim, int64_t start, int64_t extent, bool is
     return NULL;
 }
 
-/* Zeros before it and behind it. */
+/* Zeros, or what the number is, before it and behind it. */
 static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool is_last) {
     int64_t paddings[2 * WEFT_MAX_RANK] = {0};
     weft_op *op;
@@ -259,7 +260,7 @@ static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool i
     TRY(next_var(m, is_last, &made));
     TRY(put_output(m->e, op, "Out", made));
     TRY(put_ints(m->e, op, "paddings", 2 * (size_t)m->v->whole.ndim, paddings));
-    TRY(put_float(m->e, op, "pad_value", 0.0));
+    TRY(put_float(m->e, op, "pad_value", m->number));
     insert(m->e, op);
     m->now = made;
     return NULL;
@@ -272,6 +273,39 @@ static weft_status fit(moved *m, int dim, int64_t extent, bool is_last) {
     weft_status status = m->extent[dim] < extent ? pad(m, dim, 0, extent, is_last) : cut(m, dim, 0, extent, is_last);
     m->e->plan->fits = false;
     return status;
+}
+
+/* What an argument of an op is, whose largest part is `made`; false: the rank has as much of `d`. */
+static bool is_short(spmd_emitter *e, const spmd_var *v, const axes_placed *at, int d, moved *m) {
+    m->e = e;
+    m->v = v;
+    placed_extents(&e->plan->mesh, at, &v->whole, m->extent);
+    placed_largest(&e->plan->mesh, at, &v->whole, m->made);
+    return m->extent[d] != m->made[d];
+}
+
+weft_status spmd_emit_fitted_input(spmd_emitter *e, spmd_op *op, size_t i, int d, double number) {
+    moved m = {.now = use_var(e->plan->program, &op->op->args[op->at[i]]), .number = number};
+    if (!is_short(e, op->in[i], &op->choice->in[i], d, &m)) return NULL;
+    e->before = op->op;
+    TRY(fit(&m, d, m.made[d], false));
+    spmd_set_arg(op, i, m.now);
+    return NULL;
+}
+
+weft_status spmd_emit_fitted_output(spmd_emitter *e, spmd_op *op, size_t o, int d) {
+    size_t arg = op->kind->rule.nin + o;
+    moved m = {.into = use_var(e->plan->program, &op->op->args[op->at[arg]])};
+    if (!is_short(e, op->out[o], &op->choice->out[o], d, &m)) return NULL;
+    int64_t own = m.extent[d];
+    m.extent[d] = m.made[d];
+    e->plan->fits = true;
+    weft_status status = add_var(e->plan, m.v, m.extent, &m.now);
+    e->plan->fits = false;
+    TRY(status);
+    spmd_set_arg(op, arg, m.now);
+    e->before = op->op->next;
+    return fit(&m, d, own, true);
 }
 
 static int64_t part_of(int64_t extent, int64_t n) {

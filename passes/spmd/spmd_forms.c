@@ -1,9 +1,12 @@
 /* spmd_forms.c: ops that have another form in which one more of their factors may be sharded.
  *
  * A softmax with cross entropy over sharded classes becomes Paddle's c_softmax_with_cross_entropy, which sends three
- * numbers a row. A lookup in a table whose rows are sharded becomes c_embedding: rows that other ranks have are zeros,
- * so that the sum over ranks is the row. A batch_norm of a sharded batch becomes c_batch_norm, which sends two sums a
+ * numbers a row. It takes it that all ranks have as many classes: the last ones are filled up with logits that count
+ * for nothing. A lookup in a table whose rows are sharded becomes c_embedding: rows that other ranks have are zeros, so
+ * that the sum over ranks is the row. A batch_norm of a sharded batch becomes c_batch_norm, which sends two sums a
  * channel, and as many of its gradient. */
+#include <float.h>
+
 #include "passes/spmd/spmd.h"
 
 typedef struct form_row {
@@ -105,13 +108,14 @@ double spmd_form_sent(const spmd_plan *plan, const spmd_op *op, const axes_place
            (double)placed_nbytes(&plan->mesh, &out[1], &loss->whole);
 }
 
-/* Ranks take it that all have as many classes, in the order of their ring. */
+/* Ranks have classes in the order of their ring; parts of several axes are equal. */
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out) {
     int d;
     if (op->kind->form != FORM_CLASSES) return true;
     const axes_placed *p = special_arg(op, in, out, &d);
     for (int i = 1; i < p->naxes[d]; i++)
         if (p->axes[d][i] < p->axes[d][i - 1]) return false;
+    if (p->naxes[d] < 2) return true;
     return op->kind->rule.factors[op->kind->special].size % spmd_extent(&plan->mesh, placed_dim_axes(p, d)) == 0;
 }
 
@@ -190,6 +194,23 @@ static weft_status take_mean(spmd_emitter *e, spmd_op *op, uint32_t axes) {
 uint32_t spmd_form_axes(const spmd_op *op) {
     bool has_places = op->kind->form == FORM_CLASSES || op->kind->form == FORM_ROWS;
     return op->choice->is_special && has_places ? special_axes(op, op->choice->in, op->choice->out) : 0;
+}
+
+/* The last dimension, where it is that of classes; -1: it is not. */
+static int class_dim(const spmd_op *op, const axes_arg *x) {
+    bool has = x->ndim > 0 && spmd_lead(&op->kind->rule, x, x->ndim - 1) == (int)op->kind->special;
+    return has ? x->ndim - 1 : -1;
+}
+
+weft_status spmd_form_fit(spmd_emitter *e, spmd_op *op) {
+    const axes_rule *r = &op->kind->rule;
+    if (!op->choice->is_special || op->kind->form != FORM_CLASSES) return NULL;
+    double number = form_of(op->op)->of_output ? 0 : -(double)FLT_MAX;
+    for (size_t i = 0; i < r->nin; i++)
+        if (class_dim(op, &r->in[i]) >= 0) TRY(spmd_emit_fitted_input(e, op, i, class_dim(op, &r->in[i]), number));
+    for (size_t o = 0; o < r->nout; o++)
+        if (class_dim(op, &r->out[o]) >= 0) TRY(spmd_emit_fitted_output(e, op, o, class_dim(op, &r->out[o])));
+    return NULL;
 }
 
 weft_status spmd_form_place(spmd_emitter *e, const spmd_op *op, weft_op *made) {

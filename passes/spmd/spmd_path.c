@@ -1,10 +1,11 @@
 /* spmd_path.c: the cheapest steps from one placement to another.
  *
- * A shortest path over placements. A step costs what a rank sends with ring algorithms; of equal bytes the path that
- * holds less at its largest is better, then the one of fewer steps. Axes that neither placement names may help: what is
- * sliced along them is summed in parts, and gathered. Small values do without, since that is two collectives for one.
- * All ranks find the same path: sizes are those of the largest parts. Axes along which a value is summed, scattered or
- * gathered go in one collective where parts are equal. Paths are kept, since programs ask for few different ones.
+ * A shortest path over placements. A step costs what a rank sends with ring algorithms; of equal bytes the path is
+ * better on which all ranks have something, then the one that holds less at its largest, then that of fewer steps. Axes
+ * that neither placement names may help: what is sliced along them is summed in parts, and gathered. Small values do
+ * without, since that is two collectives for one. All ranks find the same path: sizes are those of the largest parts.
+ * Axes along which a value is summed, scattered or gathered go in one collective where parts are equal. Paths are kept,
+ * since programs ask for few different ones.
  */
 #include "passes/spmd/spmd.h"
 
@@ -16,7 +17,7 @@ typedef struct path_node {
     axes_placed at;
     spmd_step step; /* that leads here from node `from`; -1: the start */
     double sent, peak;
-    int from, nsteps;
+    int from, nsteps, nempty; /* nempty: steps that leave some rank without elements */
     bool is_done;
 } path_node;
 
@@ -70,8 +71,21 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
 
 static bool is_dearer(const path_node *a, const path_node *b) {
     if (a->sent > b->sent * (1 + 1e-9) || b->sent > a->sent * (1 + 1e-9)) return a->sent > b->sent;
+    if (a->nempty != b->nempty) return a->nempty > b->nempty;
     if (a->peak > b->peak || b->peak > a->peak) return a->peak > b->peak;
     return a->nsteps > b->nsteps;
+}
+
+/* Whether the placement leaves some rank without elements of a dimension, other than where the path begins and ends. */
+static bool leaves_nothing(const path_finder *f, const axes_placed *p) {
+    const axes_placed *ends[] = {&f->nodes[0].at, f->to};
+    for (int d = 0; d < f->whole->ndim; d++) {
+        if (placed_fitting(f->mesh, p, d, f->whole->dims[d]) == p->naxes[d]) continue;
+        bool is_end = false;
+        for (int i = 0; i < 2; i++) is_end |= placed_dim_axes(ends[i], d) == placed_dim_axes(p, d);
+        if (!is_end) return true;
+    }
+    return false;
 }
 
 /* `priced`: what the collective works on, where that is padded; NULL: what there is. */
@@ -83,6 +97,7 @@ static void reach(path_finder *f, spmd_step step, const axes_placed *made, doubl
     if (!step.divide) step.divide = 1;
     path_node n = {.at = *made, .step = step, .from = f->now, .nsteps = now->nsteps + 1};
     n.sent = now->sent + step.sent;
+    n.nempty = now->nempty + leaves_nothing(f, made);
     n.peak = now->peak > have + get ? now->peak : have + get;
     for (int i = 0; i < f->count; i++) {
         path_node *known = &f->nodes[i];

@@ -100,7 +100,8 @@ static weft_status ignore(spmd_plan *plan, const weft_op *op, const char *var, c
     return weft_pass_refuse(plan->pass, "%svar %s: the annotation %s", by, var, why);
 }
 
-/* Takes what was annotated; what does not divide is told and left whole. */
+/* Takes what was annotated. A dimension of which some ranks would get nothing is told and left whole, but for an input
+ * of a graph: its caller gives the parts that the graph says. */
 static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, const placement *p, bool fixes) {
     const char *why = p ? why_ignored(v, p) : NULL;
     if (why) return says_something(p) ? ignore(plan, op, v->var->name->bytes, why) : NULL;
@@ -115,6 +116,7 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, con
     if (p->ndim != v->whole.ndim)
         return weft_pass_refuse(plan->pass, "var %s: expected a placement of %d dimensions, found %d",
                                 v->var->name->bytes, v->whole.ndim, p->ndim);
+    bool keeps = plan->is_fx && fixes && v->is_kept;
     for (int d = 0; d < v->whole.ndim; d++) {
         int fit = placed_fitting(&plan->mesh, &want, d, v->whole.dims[d]);
         if (fit == want.naxes[d]) continue;
@@ -125,7 +127,10 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, con
                 "elements: it is %s",
                 v->var->name->bytes, placed_text(&plan->mesh, &want, v->whole.ndim, words, sizeof words), d,
                 (long long)v->whole.dims[d], (long long)spmd_extent(&plan->mesh, placed_dim_axes(&want, d)),
-                fit ? "sharded by fewer of these axes" : "whole"));
+                keeps ? "gathered"
+                : fit ? "sharded by fewer of these axes"
+                      : "whole"));
+        if (keeps) continue;
         want.naxes[d] = (uint8_t)fit;
         fixes = false;
     }

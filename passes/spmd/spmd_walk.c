@@ -266,6 +266,7 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     uint32_t axes = w->emit.places ? op_axes(w, op) : 0;
     if (axes) TRY(spmd_places_add_op(w->emit.places, axes, op));
     for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(leave_output(w, op, o));
+    if (w->edits) TRY(spmd_form_fit(&w->emit, op));
     if (w->edits && op->kind->is_own && op->choice->in[0].naxes[0])
         TRY(weft_pass_count_add(w->plan->pass, "normalised by a rank's own rows", 1));
     if (w->edits) op->op->dist = NULL; /* it spoke of the serial program */

@@ -41,7 +41,7 @@ static void print_value(const terms *t, value v, int depth, size_t most, buffer 
     } else {
         buffer_text(out, h->label);
         if (h->kind == HEAD_RESHAPE || h->kind == HEAD_PART || h->kind == HEAD_BOX || h->kind == HEAD_STRIDED ||
-            h->kind == HEAD_PADDED)
+            h->kind == HEAD_PADDED || h->kind == HEAD_FILLED)
             print_ints(h, 8, out);
     }
     if (!t->items[id].nargs) return;

@@ -25,6 +25,7 @@ typedef enum head_kind {
     HEAD_PART,    /* a range of elements */
     HEAD_BOX,     /* a box of the argument, of what ranks hold */
     HEAD_PADDED,  /* the argument with zeros behind it along one dimension, of what ranks hold */
+    HEAD_FILLED,  /* the same with something else behind it */
     HEAD_STRIDED, /* elements of the argument, in strides: of what ranks hold, moved */
     HEAD_RESHAPE, /* the same elements under other extents */
     HEAD_SELECT,  /* args: condition, value where it holds, value where not */
@@ -57,7 +58,7 @@ typedef struct head {
     weft_reduce reduce;      /* HEAD_REDUCE */
     const int64_t *ints;     /* HEAD_REDUCE: ranks. HEAD_FLAT: offset, numel of each. HEAD_PART: offset, numel.
                                 HEAD_BOX: offset, extent of each dimension. HEAD_STRIDED: offset; extent, stride
-                                of each level. HEAD_PADDED: dimension, extent.
+                                of each level. HEAD_PADDED: dimension, extent. HEAD_FILLED: with what too.
                                 HEAD_RESHAPE: dims. HEAD_OUT: slot, index. HEAD_OPENED: collective, output */
     uint32_t nints;
     int64_t total; /* HEAD_FLAT: elements, -1: not known. HEAD_REDUCE: ranks in the ring, 0: not known */

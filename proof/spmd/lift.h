@@ -129,8 +129,8 @@ bool lift_leads(const lifter *l, axis_placement placed, size_t axis);
 int64_t lift_part_of_axes(const lifter *l, size_t rank, const int *axes, int n);
 /* The split into these extents along the axes; 0: there are too many. */
 int lift_find_partition(const lifter *l, const int *axes, int naxes, const int64_t *extent);
-/* Parts of parts, each divided and rounded up; false: some rank gets none. At most LIFT_RANKS. */
-bool lift_ceil_parts(const lifter *l, const int *axes, int naxes, int64_t total, int64_t *out);
+/* Parts of parts, each divided and rounded up: the last ones may be empty. At most LIFT_RANKS. */
+void lift_ceil_parts(const lifter *l, const int *axes, int naxes, int64_t total, int64_t *out);
 /* Shards dimension `d` along the axes into these extents. False: there are too many partitions. */
 bool lift_put_parts(const lifter *l, int d, const int *axes, int naxes, const int64_t *extent, lifted *out);
 /* Extents that the vars of that name have at dimension `d`, by place along the axes; returns their sum, -1: ranks that
@@ -261,6 +261,13 @@ WEFT_MUST_USE weft_status lift_pad(lifter *l, size_t rank, uint32_t id, lifted *
 WEFT_MUST_USE weft_status lift_cut(lifter *l, size_t rank, uint32_t id, lifted *out);
 /* A term like `id`, of one argument, over another one. Multiples and casts of what is filled up are filled up. */
 WEFT_MUST_USE weft_status lift_below_padding(lifter *l, uint32_t id, uint32_t argument, uint32_t *out);
+/* What a rank gives to an op that works on equal parts of dimension `d`: its part of a value that is cut unevenly along
+ * one axis, which is full, or filled up. Then *x is the part of the value, and the extent of all parts is returned;
+ * else 0. `least`: it must be filled up with what counts for nothing beside any number, in a maximum or in a sum of
+ * powers. */
+int64_t lift_filled_part(lifter *l, size_t rank, uint32_t id, size_t d, bool least, lifted *x);
+/* What such an op leaves where the rank's part is shorter: nothing is known of what stands behind it. */
+WEFT_MUST_USE weft_status lift_fill_part(lifter *l, size_t rank, size_t d, lifted *x);
 /* Tells a part of what is filled up that has none of the zeros as part of the value; the other way round. */
 WEFT_MUST_USE weft_status lift_settle_full(lifter *l, size_t rank, uint32_t id, lifted *x);
 WEFT_MUST_USE weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, lifted *x);
@@ -298,7 +305,7 @@ WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const 
 
 /* lift_classes.c: c_softmax_with_cross_entropy, which communicates, and its gradient. */
 WEFT_MUST_USE weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);
-WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
+WEFT_MUST_USE weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *args,
                                             size_t n, lifted *out);
 
 /* lift_batch.c: c_batch_norm, c_aten_batch_norm and their gradients, which communicate. */

@@ -194,7 +194,7 @@ static bool is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t e
     if (extent % n == 0) return own == extent / n && offset == lift_product(lift_part(l, rank, axes), own);
     for (size_t k = 0; k < l->grid.naxes; k++)
         if (axes >> k & 1) list[count++] = (int)k;
-    if (!lift_ceil_parts(l, list, count, extent, parts)) return false;
+    lift_ceil_parts(l, list, count, extent, parts);
     for (int64_t i = 0; i < lift_part(l, rank, axes); i++) first += parts[i];
     if (offset != first || parts[lift_part(l, rank, axes)] != own) return false;
     int split = lift_find_partition(l, list, count, parts);

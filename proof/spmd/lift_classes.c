@@ -1,6 +1,9 @@
 /* lift_classes.c: softmax with cross entropy over classes of which each rank of a ring has a part (a vocabulary that is
  * cut). Each may have its part of the logits of the same rows, and the same labels. It then has its part of the serial
- * program's softmax and all of its loss; its part of the gradient needs no other rank. */
+ * program's softmax and all of its loss; its part of the gradient needs no other rank.
+ *
+ * The op takes it that all ranks have as many classes. So where one has fewer its logits are filled up with what
+ * counts for nothing, and its part of the softmax has something behind it. */
 #include "proof/spmd/lift.h"
 
 /* Labels are class numbers, along the last of `ndim` dimensions; the same ones are left out. */
@@ -14,13 +17,24 @@ static bool is_over_classes(const serial_op *like, const weft_op *serial, const 
            attr_int(serial, "ignore_index", -100) == attr_int(own, "ignore_index", -100);
 }
 
-/* The axes that cut the last dimension of `x`, of which the rank says that its part is that of attr `rank`. */
-static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const lifted *x, int last, uint32_t *out) {
-    *out = last >= 0 ? lift_axes_with(l, x, sharded(last)) : 0;
-    for (size_t i = 0; i < l->grid.naxes; i++)
-        if (last >= 0 && sharded_dim(x->placed[i]) == last && !(*out >> i & 1)) return false;
+/* The axes that cut the last dimension of `x`, of which the rank says that its part is that of attr `rank`. `filled`:
+ * into parts that differ, of one axis. */
+static bool class_axes(const lifter *l, size_t rank, const weft_op *op, const lifted *x, int last, bool filled,
+                       uint32_t *out) {
+    *out = 0;
+    for (size_t i = 0; i < l->grid.naxes && last >= 0; i++) {
+        if (sharded_dim(x->placed[i]) != last) continue;
+        if (!filled && !is_sharded_evenly(x->placed[i], last)) return false;
+        *out |= UINT32_C(1) << i;
+    }
     return last >= 0 && lift_extent(l, *out) == attr_int(op, "nranks", 1) &&
            lift_part(l, rank, *out) == attr_int(op, "rank", 0);
+}
+
+/* The term of the op's argument in that slot; TERM_NONE: it has none. */
+static uint32_t term_of(const lifter *l, uint32_t of, const weft_op *op, const char *slot_text) {
+    const slot *s = op_find_slot(op, false, slot_text);
+    return s && s->nargs ? term_args(l->t, of)[s->first].term : TERM_NONE;
 }
 
 /* Labels that go with such logits: the same along the axes of the classes, and cut with the rows. */
@@ -32,9 +46,8 @@ static bool goes_with(const lifter *l, const lifted *label, const lifted *logits
 
 /* The last dimension of what argument `slot_text` of the op behind `id` is; -1: not known. */
 static int last_of(const lifter *l, uint32_t id, const weft_op *op, const char *slot_text) {
-    uint32_t of = term_args(l->t, id)[0].term;
-    const slot *s = op_find_slot(op, false, slot_text);
-    return s && s->nargs ? l->t->items[term_args(l->t, of)[s->first].term].ndim - 1 : -1;
+    uint32_t argument = term_of(l, term_args(l->t, id)[0].term, op, slot_text);
+    return argument == TERM_NONE ? -1 : l->t->items[argument].ndim - 1;
 }
 
 /* --- forward ------------------------------------------------------------------------------------------------------ */
@@ -52,17 +65,20 @@ static bool is_equal(const lifted *a, const lifted *b) {
            lift_placed_alike(a, b);
 }
 
-/* Whether all members have the like; *out LIFT_PENDING: some wait. */
-static bool members_have(const lifter *l, size_t self, uint32_t result, uint32_t axes, const lifted *logits,
-                         const lifted *label, lifted *out) {
+/* Whether all members have the like; *out LIFT_PENDING: some wait. `last`: the dimension of classes, of which all give
+ * `extent`, filled up; 0: as they are. */
+static bool members_have(lifter *l, size_t self, uint32_t result, uint32_t axes, int last, int64_t extent,
+                         const lifted *logits, const lifted *label, lifted *out) {
     for (size_t i = 0; i < l->nranks; i++) {
         if (i == self || !lift_is_member(l, self, i, axes)) continue;
         uint32_t argument = lift_members_argument(l, self, result, axes, i);
-        const lifted *theirs = argument == TERM_NONE ? NULL : &l->known[i][argument];
+        lifted theirs = argument == TERM_NONE ? lift_unknown(result, "") : l->known[i][argument];
         const lifted *labels = labels_of(l, i, lift_members_result(l, self, result, axes, i));
-        if (theirs && labels && (theirs->state == LIFT_PENDING || labels->state == LIFT_PENDING))
+        if (labels && (theirs.state == LIFT_PENDING || labels->state == LIFT_PENDING))
             return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, false;
-        if (!theirs || !labels || !is_equal(theirs, logits) || !is_equal(labels, label))
+        bool fits = labels && theirs.state == LIFT_KNOWN &&
+                    (!extent || lift_filled_part(l, i, argument, (size_t)last, true, &theirs) == extent);
+        if (!fits || !is_equal(&theirs, logits) || !is_equal(labels, label))
             return *out = lift_unknown(result, "ranks give it different values"), false;
     }
     return true;
@@ -77,17 +93,22 @@ weft_status lift_classes(lifter *l, size_t rank, uint32_t id, const weft_op *op,
         args[i] = l->known[rank][term_args(l->t, of)[i].term];
         if (lift_is_open(&args[i])) return *out = args[i], NULL;
     }
-    const lifted *logits = lift_argument(op, args, "Logits"), *label = lift_argument(op, args, "Label");
+    lifted *logits = (lifted *)lift_argument(op, args, "Logits");
+    const lifted *label = lift_argument(op, args, "Label");
     int last = last_of(l, id, op, "Logits");
-    if (!logits || !label || !class_axes(l, rank, op, logits, last, &axes) || lift_is_partial(l, logits)) return NULL;
+    if (!logits || !label || last < 0 || lift_is_partial(l, logits)) return NULL;
+    int64_t filled = lift_filled_part(l, rank, term_of(l, of, op, "Logits"), (size_t)last, true, logits);
+    if (!class_axes(l, rank, op, logits, last, filled > 0, &axes)) return NULL;
     if (!lift_ring_axes(l, rank, op, &ring_axes) || ring_axes != axes || !lift_ring_in_order(l, rank, op, axes))
         return NULL;
     *out = lift_unknown(id, "its labels are not those of the rows");
     if (!goes_with(l, label, logits, axes)) return NULL;
-    if (!members_have(l, rank, result, axes, logits, label, out)) return NULL;
-    lifted made = strcmp(term_head(l->t, id)->label, "Softmax") == 0 ? *logits : *label;
+    if (!members_have(l, rank, result, axes, last, filled, logits, label, out)) return NULL;
+    bool of_classes = strcmp(term_head(l->t, id)->label, "Softmax") == 0;
+    lifted made = of_classes ? *logits : *label;
     TRY(lift_as_serial(l, id, op, args, &(serial_op){.type = "softmax_with_cross_entropy", .fits = is_over_classes},
                        &made));
+    if (made.term != TERM_NONE && filled && of_classes) TRY(lift_fill_part(l, rank, (size_t)last, &made));
     *out = made.term == TERM_NONE ? lift_unknown(id, "the serial program has no such loss") : made;
     return NULL;
 }
@@ -105,16 +126,18 @@ static bool place_grad(const lifted *softmax, const lifted *label, const lifted 
     return placed_equal(theirs, own);
 }
 
-weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args, size_t n,
+weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *args, size_t n,
                               lifted *out) {
-    const lifted *softmax = lift_argument(op, args, "Softmax"), *label = lift_argument(op, args, "Label");
-    const lifted *grad = lift_argument(op, args, "Loss@GRAD");
-    uint32_t axes;
+    lifted *softmax = (lifted *)lift_argument(op, args, "Softmax");
+    const lifted *label = lift_argument(op, args, "Label"), *grad = lift_argument(op, args, "Loss@GRAD");
+    uint32_t axes, argument = term_of(l, term_args(l->t, id)[0].term, op, "Softmax");
+    int last = last_of(l, id, op, "Softmax");
     *out = lift_unknown(id, "its softmax is no part of the classes, or its gradient not that of the rows");
     for (size_t i = 0; i < n; i++)
         if (args[i].state != LIFT_KNOWN) return NULL;
-    if (!softmax || !label || !grad || !class_axes(l, rank, op, softmax, last_of(l, id, op, "Softmax"), &axes))
-        return NULL;
+    if (!softmax || !label || !grad || last < 0) return NULL;
+    int64_t filled = lift_filled_part(l, rank, argument, (size_t)last, false, softmax);
+    if (!class_axes(l, rank, op, softmax, last, filled > 0, &axes)) return NULL;
     lifted made = *softmax;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (!place_grad(softmax, label, grad, axes >> i & 1, i, &made.placed[i])) return NULL;
@@ -123,6 +146,7 @@ weft_status lift_classes_grad(lifter *l, size_t rank, uint32_t id, const weft_op
     *out = lift_unknown(id, "the serial program has no such loss");
     if (made.term == TERM_NONE) return NULL;
     lift_name_family(l, args, n, &made);
+    if (filled) TRY(lift_fill_part(l, rank, (size_t)last, &made));
     *out = made;
     return NULL;
 }

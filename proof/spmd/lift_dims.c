@@ -203,8 +203,9 @@ static bool read_output(const reading *r, uint32_t id, sharded_result *out) {
     bool is_mean = p->times || p->partial[0] == 1 + WEFT_REDUCE_AVG;
     int reduce = p->partial[0] - 1;
     out->mean = !is_mean ? 0 : r->split && r->split < SPLIT_RUNS ? r->extent : MEAN_EVEN;
-    if (is_mean && out->mean == 0) return false; /* of nothing */
     out->folds = reduce == WEFT_REDUCE_MAX || reduce == WEFT_REDUCE_MIN || reduce == WEFT_REDUCE_PROD;
+    bool of_nothing = r->split && r->split < SPLIT_RUNS && r->extent == 0;
+    if (of_nothing && (is_mean || out->folds)) return false;
     out->reduce = reduce;
     out->placed = reduce >= 0 && !out->folds ? PARTIAL : REPLICATED;
     if (reduce >= 0) return is_mean || out->folds || reduce == WEFT_REDUCE_SUM;

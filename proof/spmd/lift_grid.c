@@ -246,13 +246,20 @@ static int sharding_axes(const lifter *l, const weft_var *serial, const weft_var
     return serial->dims[d] == lift_product(own->dims[d], (int64_t)l->nranks) ? (int)l->grid.naxes : 0;
 }
 
+/* Whether the rank's part of dimension `d` is all of it, since others have nothing. */
+static bool others_have_none(const lifter *l, const weft_var *own, size_t d) {
+    int list[LIFT_AXES], count = lift_placed_axes(l, own, d, list);
+    int64_t parts[LIFT_RANKS], total = count ? lift_declared_parts(l, own->name->bytes, d, list, count, parts) : -1;
+    return total == own->dims[d] && parts[0] == total && count && lift_extent(l, UINT32_C(1) << list[count - 1]) > 1;
+}
+
 const char *lift_declared(const lifter *l, const weft_var *serial, const weft_var *own, lifted *out) {
     uint32_t taken = 0;
     if (serial->ndim != own->ndim || own->ndim > WEFT_MAX_RANK) return "a rank holds another shape of it";
     for (size_t d = 0; d < own->ndim; d++) {
         int64_t n = own->dims[d], parts[LIFT_RANKS], total = -1;
         bool open = n < 0 && !own->persistable;
-        if (n == serial->dims[d] && !open) continue;
+        if (n == serial->dims[d] && !open && !others_have_none(l, own, d)) continue;
         int list[LIFT_AXES], count = sharding_axes(l, serial, own, d, list);
         uint32_t axes = 0;
         for (int i = 0; i < count; i++) axes |= UINT32_C(1) << list[i];

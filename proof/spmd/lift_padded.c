@@ -4,24 +4,36 @@
  * is cut. With zeros behind them all parts are equal parts of the longer value that has zeros at its end (HEAD_PADDED).
  * A full part is both: the first ranks' of the value, and of the longer one. It counts as the former, but as the latter
  * where a collective needs it so. What stays within the elements of the value is a view of it (view.c). Zeros before
- * and behind a part, as long as the rest, make of parts a sum: of which each rank has its part among zeros. */
+ * and behind a part, as long as the rest, make of parts a sum: of which each rank has its part among zeros.
+ *
+ * A softmax takes for filled up what has the least number behind it, and leaves what nobody reads (HEAD_FILLED). */
+#include <float.h>
+
 #include "proof/spmd/view.h"
 
 /* --- terms -------------------------------------------------------------------------------------------------------- */
 
-static weft_status pad_one(terms *t, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
-    int64_t dims[WEFT_MAX_RANK], ints[2] = {(int64_t)d, extent};
+/* What stands behind a value. */
+enum { WITH_ZEROS, WITH_LEAST, WITH_ANY };
+
+static weft_status fill_one(terms *t, uint32_t id, size_t d, int64_t extent, int with, uint32_t *out) {
+    int64_t dims[WEFT_MAX_RANK], ints[3] = {(int64_t)d, extent, with};
+    bool zeros = with == WITH_ZEROS;
     size_t ndim;
     uint32_t head_id;
     memcpy(dims, term_dims(t, id, &ndim), (size_t)t->items[id].ndim * sizeof *dims);
     dims[d] = extent;
-    buffer *key = head_begin(t, HEAD_PADDED);
-    head_put_int(key, ints[0]);
-    head_put_int(key, ints[1]);
-    head h = {.kind = HEAD_PADDED, .label = "padded", .ints = ints, .nints = 2};
+    head h = {.kind = zeros ? HEAD_PADDED : HEAD_FILLED, .label = zeros ? "padded" : "filled", .ints = ints};
+    h.nints = zeros ? 2 : 3;
+    buffer *key = head_begin(t, h.kind);
+    for (uint32_t i = 0; i < h.nints; i++) head_put_int(key, ints[i]);
     TRY(head_finish(t, &h, &head_id));
     value of = value_of(id);
     return term_make(t, head_id, &of, 1, t->items[id].dtype, ndim, dims, out);
+}
+
+static weft_status pad_one(terms *t, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
+    return fill_one(t, id, d, extent, WITH_ZEROS, out);
 }
 
 /* The value with zeros behind it along dimension `d`, of that extent then. Of several dimensions the last one is
@@ -47,10 +59,14 @@ static weft_status without_padding(terms *t, uint32_t id, size_t d, uint32_t *ou
     return pad_one(t, *out, own, extent, out);
 }
 
+static bool is_filled(const terms *t, uint32_t id) {
+    return term_is(t, id, HEAD_PADDED) || term_is(t, id, HEAD_FILLED);
+}
+
 /* The extent of dimension `d` before it was filled up; 0: it was not. */
 static int64_t extent_before(const terms *t, uint32_t id, size_t d) {
     size_t ndim;
-    for (; term_is(t, id, HEAD_PADDED); id = term_args(t, id)[0].term)
+    for (; is_filled(t, id); id = term_args(t, id)[0].term)
         if (term_head(t, id)->ints[0] == (int64_t)d) return term_dims(t, term_args(t, id)[0].term, &ndim)[d];
     return 0;
 }
@@ -82,18 +98,18 @@ static int only_axis(const lifter *l, const lifted *x, size_t d) {
     return found;
 }
 
-/* Of parts of the extent divided and rounded up, of which all but the last are full, that one at `at`. */
+/* Of parts of the extent divided and rounded up, of which the first are full, that one at `at`. */
 static int64_t part_of(int64_t total, int64_t n, int64_t at) {
-    int64_t most = (total + n - 1) / n;
-    return at < n - 1 ? most : total - (n - 1) * most;
+    int64_t most = (total + n - 1) / n, left = total - at * most;
+    return left < 0 ? 0 : left < most ? left : most;
 }
 
-/* The split of axis `k` into such parts; 0: it is even, or the last one would have nothing, or there are too many
- * splits. */
+/* The split of axis `k` into such parts; 0: it is even, or there are too many splits. */
 static int find_ceil_split(const lifter *l, size_t k, int64_t total) {
     int64_t extent[LIFT_RANKS], n = l->grid.extent[k];
     int axis = (int)k;
-    if (n < 2 || n > LIFT_RANKS || total % n == 0 || !lift_ceil_parts(l, &axis, 1, total, extent)) return 0;
+    if (n < 2 || n > LIFT_RANKS || total % n == 0) return 0;
+    lift_ceil_parts(l, &axis, 1, total, extent);
     return lift_find_partition(l, &axis, 1, extent);
 }
 
@@ -113,6 +129,16 @@ static weft_status fill_up(lifter *l, size_t k, int64_t total, lifted *x) {
     return NULL;
 }
 
+/* The same with something else behind it; only of what is not filled up already. */
+static weft_status fill_last(lifter *l, size_t k, int64_t total, int with, lifted *x) {
+    size_t d = (size_t)x->placed[k].dim;
+    int64_t n = l->grid.extent[k];
+    if (is_filled(l->t, x->term)) return x->state = LIFT_UNKNOWN, NULL;
+    TRY(fill_one(l->t, x->term, d, lift_product(part_of(total, n, 0), n), with, &x->term));
+    x->placed[k] = sharded((int)d);
+    return NULL;
+}
+
 weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, lifted *x) {
     size_t ndim, nwhole;
     *out_are = false;
@@ -121,7 +147,8 @@ weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, 
         int64_t total = ceil_total(l, x, k), n = l->grid.extent[k];
         size_t d = (size_t)x->placed[k].dim;
         if (!total || !dims || !whole || ndim != nwhole || d >= ndim || only_axis(l, x, d) != (int)k) continue;
-        if (whole[d] != total || dims[d] != part_of(total, n, 0) || l->grid.at[rank][k] == n - 1) continue;
+        if (whole[d] != total || dims[d] != part_of(total, n, 0)) continue;
+        if (dims[d] != part_of(total, n, l->grid.at[rank][k])) continue;
         const lifted was = *x;
         TRY(fill_up(l, k, total, x));
         lift_name_family(l, &was, 1, x);
@@ -135,18 +162,25 @@ weft_status lift_full_parts(lifter *l, size_t rank, uint32_t id, bool *out_are, 
 typedef struct border {
     size_t d;
     int64_t before, behind;
+    int with;
 } border;
 
-/* Zeros around one dimension; false: the op does something else. */
+/* What a border of that number is; -1: nothing that is followed. */
+static int border_with(double number) {
+    if (number <= -(double)FLT_MAX) return WITH_LEAST;
+    return number < 0 || number > 0 ? -1 : WITH_ZEROS;
+}
+
+/* A border of one dimension; false: the op does something else. */
 static bool read_border(const weft_op *op, size_t ndim, border *out) {
     size_t n, count = 0;
     const int64_t *paddings = op && op_is(op, "pad") ? attr_ints(op, "paddings", &n) : NULL;
-    double number = op ? weft_op_attr_float(op, "pad_value", 0) : 0;
-    if (!paddings || n != 2 * ndim || number < 0 || number > 0) return false;
+    int with = op ? border_with(weft_op_attr_float(op, "pad_value", 0)) : -1;
+    if (!paddings || n != 2 * ndim || with < 0) return false;
     for (size_t d = 0; d < ndim; d++) {
         if (paddings[2 * d] < 0 || paddings[2 * d + 1] < 0) return false;
         if (!paddings[2 * d] && !paddings[2 * d + 1]) continue;
-        *out = (border){d, paddings[2 * d], paddings[2 * d + 1]};
+        *out = (border){d, paddings[2 * d], paddings[2 * d + 1], with};
         count++;
     }
     return count == 1;
@@ -167,8 +201,10 @@ static int64_t first_of_part(const lifter *l, size_t k, size_t rank, size_t d, i
  */
 static weft_status pad_part(lifter *l, size_t k, size_t rank, const border *b, int64_t own, int64_t whole, lifted *x) {
     int64_t n = l->grid.extent[k], total = ceil_total(l, x, k), first = first_of_part(l, k, rank, b->d, own, whole, x);
-    if (first >= 0 && total && !b->before && own + b->behind == part_of(total, n, 0)) return fill_up(l, k, total, x);
-    if (first >= 0 && b->before == first && b->before + own + b->behind == whole)
+    bool is_full = first >= 0 && total && !b->before && own + b->behind == part_of(total, n, 0);
+    if (is_full && b->with != WITH_ZEROS) return fill_last(l, k, total, b->with, x);
+    if (is_full) return fill_up(l, k, total, x);
+    if (b->with == WITH_ZEROS && first >= 0 && b->before == first && b->before + own + b->behind == whole)
         x->placed[k] = PARTIAL;
     else
         x->state = LIFT_UNKNOWN;
@@ -188,13 +224,13 @@ weft_status lift_pad(lifter *l, size_t rank, uint32_t id, lifted *out) {
     if (x.state != LIFT_KNOWN || !dims || ndim > WEFT_MAX_RANK || !read_border(term_head(t, of)->op, ndim, &b))
         return NULL;
     const int64_t *whole = term_dims(t, x.term, &nwhole);
-    if (!whole || nwhole != ndim || dims[b.d] <= 0) return NULL;
+    if (!whole || nwhole != ndim || dims[b.d] < 0) return NULL;
     lifted made = x;
     int64_t own = dims[b.d], all = whole[b.d];
     int k = only_axis(l, &x, b.d);
     if (k >= 0)
         TRY(pad_part(l, (size_t)k, rank, &b, own, all, &made));
-    else if (!lift_is_sharded_at(l, &x, (int)b.d) && own == all && !b.before)
+    else if (b.with == WITH_ZEROS && !lift_is_sharded_at(l, &x, (int)b.d) && own == all && !b.before)
         TRY(make_padded(t, x.term, b.d, own + b.behind, &made.term));
     else
         return NULL;
@@ -230,7 +266,7 @@ weft_status lift_cut(lifter *l, size_t rank, uint32_t id, lifted *out) {
     if (!lift_as_box(l->t, id, &b) || b.of >= l->nterms) return NULL;
     lifted x = l->known[rank][b.of];
     size_t cut = b.ndim;
-    if (x.state != LIFT_KNOWN || !term_is(l->t, x.term, HEAD_PADDED)) return NULL;
+    if (x.state != LIFT_KNOWN || !is_filled(l->t, x.term)) return NULL;
     for (size_t d = 0; d < b.ndim; d++) {
         if (b.offset[d] || (b.extent[d] != b.whole[d] && cut != b.ndim)) return NULL;
         if (b.extent[d] != b.whole[d]) cut = d;
@@ -252,4 +288,35 @@ weft_status lift_settle_full(lifter *l, size_t rank, uint32_t id, lifted *x) {
     for (size_t d = 0; d < ndim && term_is(l->t, x->term, HEAD_PADDED); d++)
         TRY(cut_part(l, rank, d, dims[d], &is_cut, x));
     return NULL;
+}
+
+/* --- equal parts for an op ---------------------------------------------------------------------------------------- */
+
+int64_t lift_filled_part(lifter *l, size_t rank, uint32_t id, size_t d, bool least, lifted *x) {
+    size_t ndim, nwhole;
+    const int64_t *dims = term_dims(l->t, id, &ndim);
+    int k = only_axis(l, x, d);
+    if (x->state != LIFT_KNOWN || !dims || d >= ndim || k < 0) return 0;
+    int64_t n = l->grid.extent[k], total = ceil_total(l, x, (size_t)k);
+    if (total) {
+        const int64_t *whole = term_dims(l->t, x->term, &nwhole);
+        bool is_full = whole && nwhole == ndim && whole[d] == total && dims[d] == part_of(total, n, 0);
+        return is_full && dims[d] == part_of(total, n, l->grid.at[rank][k]) ? dims[d] : 0;
+    }
+    const head *h = term_head(l->t, x->term);
+    bool fits = h->kind == HEAD_FILLED ? h->ints[2] == WITH_LEAST || !least : h->kind == HEAD_PADDED && !least;
+    if (!fits || h->ints[0] != (int64_t)d || !is_sharded_evenly(x->placed[k], (int)d)) return 0;
+    total = extent_before(l->t, x->term, d);
+    int split = h->ints[1] == lift_product(dims[d], n) ? find_ceil_split(l, (size_t)k, total) : 0;
+    if (!split || part_of(total, n, 0) != dims[d]) return 0;
+    x->term = term_args(l->t, x->term)[0].term;
+    x->placed[k] = sharded_by((int)d, split);
+    return dims[d];
+}
+
+weft_status lift_fill_part(lifter *l, size_t rank, size_t d, lifted *x) {
+    int k = only_axis(l, x, d);
+    int64_t n = k < 0 ? 0 : l->grid.extent[k], total = k < 0 ? 0 : ceil_total(l, x, (size_t)k);
+    if (!total || part_of(total, n, l->grid.at[rank][k]) == part_of(total, n, 0)) return NULL;
+    return fill_last(l, (size_t)k, total, WITH_ANY, x);
 }

@@ -65,19 +65,21 @@ int lift_find_partition(const lifter *l, const int *axes, int naxes, const int64
     return (int)++p->count;
 }
 
-bool lift_ceil_parts(const lifter *l, const int *axes, int naxes, int64_t total, int64_t *out) {
+void lift_ceil_parts(const lifter *l, const int *axes, int naxes, int64_t total, int64_t *out) {
     int64_t n = 1;
     out[0] = total;
     for (int i = 0; i < naxes; i++) {
         int64_t by = l->grid.extent[axes[i]];
         for (int64_t k = n; k-- > 0;) {
             int64_t rest = out[k], most = (rest + by - 1) / by;
-            if (rest - (by - 1) * most <= 0) return false;
-            for (int64_t m = 0; m < by; m++, rest -= most) out[k * by + m] = rest < most ? rest : most;
+            for (int64_t m = 0; m < by; m++) {
+                int64_t own = rest < most ? rest : most;
+                out[k * by + m] = own;
+                rest -= own;
+            }
         }
         n *= by;
     }
-    return true;
 }
 
 bool lift_put_parts(const lifter *l, int d, const int *axes, int naxes, const int64_t *extent, lifted *out) {
@@ -91,21 +93,21 @@ bool lift_put_parts(const lifter *l, int d, const int *axes, int naxes, const in
 }
 
 int64_t lift_declared_parts(const lifter *l, const char *var, size_t d, const int *axes, int naxes, int64_t *out) {
-    int64_t n = count_parts(l, axes, naxes), total = 0, last = 0;
+    int64_t n = count_parts(l, axes, naxes), total = 0, last = -1;
     bool even = true;
     if (n > LIFT_RANKS) return -1;
-    memset(out, 0, (size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n; i++) out[i] = -1;
     for (size_t i = 0; i < l->nranks; i++) {
         const weft_var *v = weft_block_find_var(l->programs[i]->blocks[0], var);
         int64_t *own = &out[lift_part_of_axes(l, i, axes, naxes)];
         if (!v) continue; /* it has none */
-        if (d >= v->ndim || v->dims[d] <= 0 || (*own && *own != v->dims[d])) return -1;
-        even = even && (!last || v->dims[d] == last);
+        if (d >= v->ndim || v->dims[d] < 0 || (*own >= 0 && *own != v->dims[d])) return -1;
+        even = even && (last < 0 || v->dims[d] == last);
         last = *own = v->dims[d];
     }
     for (int64_t i = 0; i < n; i++) {
-        if (!out[i] && !even) return -1;
-        if (!out[i]) out[i] = last;
+        if (out[i] < 0 && !even) return -1;
+        if (out[i] < 0) out[i] = last < 0 ? 0 : last;
         if (__builtin_add_overflow(total, out[i], &total)) return -1;
     }
     return total;

@@ -31,7 +31,8 @@ static int64_t told_parts(const lifter *l, const weft_var *v, size_t d, const in
                           int64_t *out) {
     int64_t total = lift_declared_parts(l, v->name->bytes, d, axes, naxes, out);
     if (extent <= 0) return total;
-    return lift_ceil_parts(l, axes, naxes, extent, out) ? extent : 0;
+    lift_ceil_parts(l, axes, naxes, extent, out);
+    return extent;
 }
 
 static bool read_told(const lifter *l, size_t rank, const weft_var *v, const int64_t *own, const int64_t *of,
@@ -72,7 +73,8 @@ static bool are_part_among_zeros(walk *w, const elements *e, const lifted *part,
     if (n < 0 || !elements_list_part(w, part, rank, e->ndim, e->dims, whole, places)) return false;
     int64_t begin = l->grid.extent[axis] * lift_part_of_axes(l, rank, list, n);
     list[n++] = (int)axis;
-    if (lift_extent(l, UINT32_C(1) << axis) < 2 || !lift_ceil_parts(l, list, n, whole[d], parts)) return false;
+    if (lift_extent(l, UINT32_C(1) << axis) < 2) return false;
+    lift_ceil_parts(l, list, n, whole[d], parts);
     int64_t own = lift_part_of_axes(l, rank, list, n);
     for (int64_t i = 0; i < l->grid.extent[axis]; i++) all += parts[begin + i];
     for (int64_t i = begin; i < own; i++) first += parts[i];
