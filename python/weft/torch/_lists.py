@@ -6,7 +6,7 @@ from .._passes import Passes
 
 _BUCKETS = ("fuse_allreduce_buckets", {"mode": "coalesced"})  # torch has no op for what other modes make
 PASSES: Passes = [_BUCKETS, "schedule_comm_wait", "insert_comm_wait"]
-PARTED: Passes = ["spmd_expand", *PASSES]
+PARTED: Passes = ["spmd_expand", _BUCKETS, "schedule_comm_wait", "insert_comm_wait"]
 
 
 def chosen(passes: Optional[Passes]) -> Passes:
