@@ -45,7 +45,6 @@ static weft_status add_run(unroll *u, unroll_runs *r, unroll_scope *s) {
 }
 
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op);
-static weft_status begin_condition(unroll *u, const weft_op *by, weft_var *condition, weft_block **out_outer);
 
 static weft_status run_block(unroll *u, unroll_scope *s, const weft_block *block) {
     FOR_EACH_OP(op, block) TRY(run_op(u, s, op));
@@ -112,7 +111,7 @@ static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *
 static weft_status run_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run) {
     weft_block *outer = u->into, *supposed = u->supposed;
     if (run->condition) {
-        TRY(begin_condition(u, op, run->condition, &outer));
+        TRY(unroll_begin_condition(u, op, run->condition, &outer));
         u->supposed = run->guarded = u->into;
     }
     if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
@@ -203,7 +202,7 @@ static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
         TRY(run_once(u, s, op, run));
     }
     for (size_t k = 0; k < runs.count; k++)
-        if (runs.scopes[k]->guarded) unroll_forget(u, runs.scopes[k]->guarded);
+        if (runs.scopes[k]->guarded) unroll_forget(u, runs.scopes[k]->guarded, runs.scopes[k]);
     return put_runs(u, s, weft_op_output(op, "StepScopes", 0), &runs);
 }
 
@@ -283,7 +282,7 @@ static weft_status take_grad(unroll *u, unroll_scope *s, unroll_scope *run, weft
     if (!p->inside) return NULL;
     if (unroll_is_array(p->inside)) {
         uint64_t inner = unroll_key(run, p->inside), outer = unroll_key(s, p->outside);
-        return p->is_carried ? unroll_array_copy(u, inner, outer) : unroll_array_add(u, op, inner, outer);
+        return p->is_carried ? unroll_array_carry(u, op, inner, outer) : unroll_array_add(u, op, inner, outer);
     }
     TRY(unroll_var(u, run, p->inside, &from));
     TRY(unroll_var(u, s, p->outside, &to));
@@ -309,12 +308,17 @@ static weft_status zero_grads(unroll *u, unroll_scope *s, weft_op *op, size_t co
 
 static weft_status run_grad_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run, size_t npairs,
                                  const grad_pair *pairs, bool is_first) {
-    weft_block *outer = u->into;
-    if (run->condition) TRY(begin_condition(u, op, run->condition, &outer));
+    weft_block *outer = u->into, *supposed = u->supposed;
+    if (run->condition) {
+        TRY(unroll_begin_condition(u, op, run->condition, &outer));
+        u->supposed = u->into;
+    }
     TRY(link_grads(u, s, run, op));
     TRY(run_block(u, run, run->grad_block));
     for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], is_first));
+    if (run->condition) unroll_forget(u, u->into, run);
     u->into = outer;
+    u->supposed = supposed;
     return NULL;
 }
 
@@ -339,24 +343,6 @@ static weft_status run_loop_grad(unroll *u, unroll_scope *s, weft_op *op) {
 
 /* --- conditionals ------------------------------------------------------------------------------------------------- */
 
-/* Begins a conditional_block of its own behind what is there; *out_outer: where to go on afterwards. */
-static weft_status begin_condition(unroll *u, const weft_op *by, weft_var *condition, weft_block **out_outer) {
-    weft_block *block;
-    weft_attr *a;
-    weft_op *op;
-    TRY(program_add_block(u->program, 0, &block));
-    TRY(unroll_make(u, by, "conditional_block", &op));
-    TRY(weft_op_add_input(op, "Cond", condition));
-    TRY(weft_op_set_attr_bool(op, "is_scalar_condition", true));
-    TRY(op_set_attr(op, "sub_block", &a));
-    a->type = ATTR_BLOCK;
-    a->u.i = block->idx;
-    TRY(unroll_emit(u, op));
-    *out_outer = u->into;
-    u->into = block;
-    return NULL;
-}
-
 static weft_status condition_of(unroll *u, unroll_scope *s, const weft_op *op, weft_var **out) {
     *out = weft_op_input(op, "Cond", 0);
     if (!*out || !attr_bool(op, "is_scalar_condition", false))
@@ -366,7 +352,7 @@ static weft_status condition_of(unroll *u, unroll_scope *s, const weft_op *op, w
 
 static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
     weft_var *condition;
-    weft_block *body, *outer = u->into;
+    weft_block *body, *outer = u->into, *supposed = u->supposed;
     unroll_scope *run;
     unroll_runs runs = {0};
     int64_t known;
@@ -375,9 +361,12 @@ static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
     bool is_known = unroll_value(u, condition, &known);
     if (!is_known || known) {
         TRY(new_scope(u, s, body, &run));
-        if (!is_known) TRY(begin_condition(u, op, condition, &outer));
+        if (!is_known) TRY(unroll_begin_condition(u, op, condition, &outer));
+        if (!is_known) u->supposed = u->into;
         TRY(run_block(u, run, body));
+        if (!is_known) unroll_forget(u, u->into, run);
         u->into = outer;
+        u->supposed = supposed;
         run->is_done = true;
         TRY(add_run(u, &runs, run));
     }
@@ -387,7 +376,7 @@ static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
 /* Where the block does not run the gradients are zero; so they are first, and it replaces them. */
 static weft_status run_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     weft_var *condition;
-    weft_block *body, *outer = u->into;
+    weft_block *body, *outer = u->into, *supposed = u->supposed;
     grad_pair *pairs;
     size_t npairs;
     int64_t known;
@@ -401,10 +390,13 @@ static weft_status run_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     if (!runs.count) return NULL;
     unroll_scope *run = runs.scopes[0];
     run->grad_block = body;
-    if (!is_known) TRY(begin_condition(u, op, condition, &outer));
+    if (!is_known) TRY(unroll_begin_condition(u, op, condition, &outer));
+    if (!is_known) u->supposed = u->into;
     TRY(run_block(u, run, body));
     for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], true));
+    if (!is_known) unroll_forget(u, u->into, run);
     u->into = outer;
+    u->supposed = supposed;
     return NULL;
 }
 
@@ -427,6 +419,7 @@ static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
             return NULL;
         }
     TRY(unroll_array_op(u, s, op, &done));
+    if (!done) TRY(unroll_select(u, s, op, &done));
     if (!done && unroll_rewrites(weft_op_type(op))) {
         TRY(unroll_rewrite(u, s, op));
         done = true;
@@ -447,6 +440,13 @@ static weft_status take_feed(unroll *u, const weft_feed_type *f) {
     return unroll_set_written(u, v);
 }
 
+static bool has_op(const weft_program *p, const char *type) {
+    for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) {
+            if (op_is(op, type)) return true;
+        }
+    return false;
+}
+
 static bool needs_unrolling(const weft_program *p) {
     static const char *const types[] = {"while", "while_grad", "conditional_block_grad"};
     for (size_t i = 0; i < p->nblocks; i++) FOR_EACH_OP(op, p->blocks[i]) {
@@ -463,6 +463,7 @@ static bool needs_unrolling(const weft_program *p) {
 static weft_status run_program(unroll *u) {
     TRY(shape_env_init(&u->env, u->program, &u->b->scratch));
     for (size_t i = 0; i < u->b->options->nfeeds; i++) TRY(take_feed(u, &u->b->options->feeds[i]));
+    u->is_length_asked = has_op(u->program, "lod_array_length");
     size_t nblocks = u->program->nblocks;
     for (weft_op *op = u->root->first, *next; op; op = next) {
         next = op->next;

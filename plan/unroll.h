@@ -24,10 +24,13 @@ typedef struct unroll_map {
     hash_table table;
 } unroll_map;
 
-/* Elements of a tensor array by index; NULL: nothing was written there. Each write makes a var of its own. */
+/* Elements of a tensor array by index; NULL: nothing was written there. Each write makes a var of its own; one that a
+ * condition guards goes to the var that is there, or to one that is zero before. */
 typedef struct unroll_array {
     weft_var **elements;
     size_t count, capacity;
+    weft_var *length; /* of guarded writes: how many elements there are; NULL: nobody asks, or `count` */
+    bool is_guarded;  /* only a run knows how many there are */
 } unroll_array;
 
 /* The runs that an op made, for its gradient. */
@@ -49,11 +52,14 @@ typedef struct unroll {
     size_t index;         /* its number in the program that was given */
     weft_block *into;     /* of a condition that only a run knows: where its ops go; NULL: to `before` */
     weft_block *supposed; /* the same, where what is known holds if the block is run; else nothing is known in it */
+    weft_op *guard;       /* that condition's op in block 0 */
+    bool is_length_asked; /* of an array */
     unroll_map vars;      /* scope and var: the one of block 0 that it is */
     unroll_map kept;      /* the same: the copy of an outer var as it was when the run began */
     unroll_map arrays;    /* scope and array var: unroll_array */
     unroll_map runs;      /* scope and var of step scopes: unroll_runs */
     unroll_map written;   /* vars of block 0 that have been written */
+    unroll_map own;       /* vars of block 0 that are one scope's: the scope */
 } unroll;
 
 /* unroll_ops.c */
@@ -71,8 +77,8 @@ WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const 
 WEFT_MUST_USE weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy);
 /* The one integer or boolean that a var holds; false: only a run knows. */
 bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
-/* Forgets what is known of vars that ops of a block write. */
-void unroll_forget(unroll *u, const weft_block *block);
+/* Forgets what is known of vars that ops of a block write and that are not that run's own. */
+void unroll_forget(unroll *u, const weft_block *block, const unroll_scope *run);
 /* Whether an op so far, or a feed, wrote that var of block 0. */
 bool unroll_is_written(const unroll *u, const weft_var *v);
 WEFT_MUST_USE weft_status unroll_set_written(unroll *u, const weft_var *v);
@@ -80,10 +86,17 @@ WEFT_MUST_USE weft_status unroll_set_written(unroll *u, const weft_var *v);
 /* An op of that type like `from` in its role, to be given arguments and then to unroll_emit. */
 WEFT_MUST_USE weft_status unroll_make(unroll *u, const weft_op *from, const char *type, weft_op **out);
 WEFT_MUST_USE weft_status unroll_emit(unroll *u, weft_op *op);
+/* The same, ahead of the condition that only a run knows; without one it is the same. */
+WEFT_MUST_USE weft_status unroll_emit_ahead(unroll *u, weft_op *op);
 /* A copy of an op of a body, with the vars that its arguments are there. */
 WEFT_MUST_USE weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op);
+/* A select_input whose choice is known is a copy: branches that are left out make nothing; *out_done: it was one. */
+WEFT_MUST_USE weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_done);
 /* Notes what is known after an op of block 0 that stays where it is; unroll_emit does so for new ones. */
 WEFT_MUST_USE weft_status unroll_infer(unroll *u, weft_op *op);
+/* Begins a conditional_block of its own behind what is there; *out_outer: where `into` goes back to. */
+WEFT_MUST_USE weft_status unroll_begin_condition(unroll *u, const weft_op *by, weft_var *condition,
+                                                 weft_block **out_outer);
 /* `to` = type(`from`): assign, fill_zeros_like. */
 WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
 
@@ -92,6 +105,8 @@ static inline bool unroll_is_array(const weft_var *v) {
     return v->kind == WEFT_DENSE_TENSOR_ARRAY;
 }
 WEFT_MUST_USE weft_status unroll_array_copy(unroll *u, uint64_t from, uint64_t to);
+/* to = from behind a run: where a condition guards it, into the vars that `to` has. */
+WEFT_MUST_USE weft_status unroll_array_carry(unroll *u, const weft_op *by, uint64_t from, uint64_t to);
 /* to[i] = to[i] + from[i]. */
 WEFT_MUST_USE weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_t from, uint64_t to);
 /* An op that reads or writes tensor arrays; *out_done: it was one. */

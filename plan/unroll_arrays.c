@@ -1,4 +1,6 @@
-/* unroll_arrays.c: ops on tensor arrays, as ops on the elements. What an index or a length is, planning knows. */
+/* unroll_arrays.c: ops on tensor arrays, as ops on the elements. What an index or a length is, planning knows, but for
+ * loops that data end: what one writes is zero before, a read at an index of data is a choice among all elements, and
+ * the length is counted as they are written. */
 #include <stdio.h>
 
 #include "plan/unroll.h"
@@ -33,7 +35,97 @@ weft_status unroll_array_copy(unroll *u, uint64_t from, uint64_t to) {
     b->count = 0;
     TRY(resize(u, b, a->count));
     for (size_t i = 0; i < a->count; i++) b->elements[i] = a->elements[i];
+    b->length = a->length;
+    b->is_guarded = a->is_guarded;
     return NULL;
+}
+
+/* --- elements that only a run writes ------------------------------------------------------------------------------ */
+
+static weft_status constant(unroll *u, const weft_op *by, const shape *type, int64_t value, weft_var *to,
+                            weft_op **out) {
+    char text_of[32];
+    snprintf(text_of, sizeof text_of, "%lld", (long long)value);
+    TRY(unroll_make(u, by, "fill_constant", out));
+    TRY(weft_op_set_attr_longs(*out, "shape", (size_t)type->ndim, type->dims));
+    TRY(weft_op_set_attr_int(*out, "dtype", type->dtype));
+    TRY(weft_op_set_attr_float(*out, "value", (double)value));
+    TRY(weft_op_set_attr_string(*out, "str_value", text_of));
+    return weft_op_add_output(*out, "Out", to);
+}
+
+static weft_status new_constant(unroll *u, const weft_op *by, weft_var *stem, const shape *type, int64_t value,
+                                bool ahead, weft_var **out) {
+    weft_op *made;
+    TRY(unroll_new_var(u, stem, type, out));
+    TRY(constant(u, by, type, value, *out, &made));
+    return ahead ? unroll_emit_ahead(u, made) : unroll_emit(u, made);
+}
+
+static const shape one_number = {.dtype = WEFT_INT64, .ndim = 1, .dims = {1}, .height = -1};
+
+static bool same_shape(const shape *a, const shape *b) {
+    return a->dtype == b->dtype && a->ndim == b->ndim &&
+           memcmp(a->dims, b->dims, (size_t)a->ndim * sizeof *a->dims) == 0;
+}
+
+/* After a guarded write at that index, of an array of `count` elements without it. */
+static weft_status count_on(unroll *u, const weft_op *by, unroll_array *a, weft_var *stem, size_t count, size_t at) {
+    weft_var *least;
+    weft_op *larger;
+    a->is_guarded = true;
+    if (!u->is_length_asked) return NULL;
+    if (!a->length) TRY(new_constant(u, by, stem, &one_number, (int64_t)count, true, &a->length));
+    TRY(new_constant(u, by, stem, &one_number, (int64_t)at + 1, false, &least));
+    TRY(unroll_make(u, by, "elementwise_max", &larger));
+    TRY(weft_op_add_input(larger, "X", a->length));
+    TRY(weft_op_add_input(larger, "Y", least));
+    TRY(weft_op_add_output(larger, "Out", a->length));
+    return unroll_emit(u, larger);
+}
+
+/* The var that a write at that index goes to. */
+static weft_status element_to_write(unroll *u, const weft_op *by, weft_var *stem, unroll_array *a, size_t at,
+                                    const shape *type) {
+    size_t count = a->count;
+    TRY(resize(u, a, at + 1));
+    if (!u->into) return unroll_new_var(u, stem, type, &a->elements[at]);
+    if (!a->elements[at]) TRY(new_constant(u, by, stem, type, 0, true, &a->elements[at]));
+    shape has = shape_env_get(&u->env, a->elements[at]);
+    if (!same_shape(&has, type))
+        return plan_error(u->b, WEFT_UNSUPPORTED, by,
+                          "a condition that only a run knows changes the shape of element %zu", at);
+    return count_on(u, by, a, stem, count, at);
+}
+
+weft_status unroll_array_carry(unroll *u, const weft_op *by, uint64_t from, uint64_t to) {
+    unroll_array *a, *b;
+    if (!u->into || from == to) return unroll_array_copy(u, from, to);
+    TRY(array_of(u, from, &a));
+    TRY(array_of(u, to, &b));
+    for (size_t i = 0; i < a->count; i++) {
+        if (!a->elements[i] || (i < b->count && a->elements[i] == b->elements[i])) continue;
+        shape type = shape_env_get(&u->env, a->elements[i]);
+        TRY(element_to_write(u, by, a->elements[i], b, i, &type));
+        TRY(unroll_copy(u, by, "assign", a->elements[i], b->elements[i]));
+    }
+    return NULL;
+}
+
+/* Begins what is done where a number is `value`. */
+static weft_status begin_equal(unroll *u, const weft_op *by, weft_var *number, size_t value, weft_block **out_outer) {
+    shape type = shape_env_get(&u->env, number), truth = type;
+    weft_var *other, *equal;
+    weft_op *compare;
+    truth.dtype = WEFT_BOOL;
+    TRY(new_constant(u, by, number, &type, (int64_t)value, false, &other));
+    TRY(unroll_new_var(u, number, &truth, &equal));
+    TRY(unroll_make(u, by, "equal", &compare));
+    TRY(weft_op_add_input(compare, "X", number));
+    TRY(weft_op_add_input(compare, "Y", other));
+    TRY(weft_op_add_output(compare, "Out", equal));
+    TRY(unroll_emit(u, compare));
+    return unroll_begin_condition(u, by, equal, out_outer);
 }
 
 /* The sum of those that are there, as a var of its own where there are several. */
@@ -55,11 +147,19 @@ weft_status unroll_array_add(unroll *u, const weft_op *by, uint64_t from, uint64
     TRY(array_of(u, to, &b));
     TRY(resize(u, b, a->count));
     for (size_t i = 0; i < a->count; i++) {
-        weft_var *terms[2];
+        weft_var *terms[2], *total;
         size_t n = 0;
+        if (!a->elements[i]) continue;
         if (b->elements[i]) terms[n++] = b->elements[i];
-        if (a->elements[i]) terms[n++] = a->elements[i];
-        TRY(add_up(u, by, n, terms, &b->elements[i]));
+        terms[n++] = a->elements[i];
+        TRY(add_up(u, by, n, terms, &total));
+        if (u->into) {
+            shape type = shape_env_get(&u->env, total);
+            TRY(element_to_write(u, by, total, b, i, &type));
+            TRY(unroll_copy(u, by, "assign", total, b->elements[i]));
+        } else {
+            b->elements[i] = total;
+        }
     }
     return NULL;
 }
@@ -71,16 +171,18 @@ static weft_status array_at(unroll *u, unroll_scope *s, const weft_op *op, bool 
     return array_of(u, unroll_key(s, v), out);
 }
 
-static weft_status index_of(unroll *u, unroll_scope *s, const weft_op *op, size_t *out) {
+/* *out_number: NULL, or the index that only a run knows. */
+static weft_status index_of(unroll *u, unroll_scope *s, const weft_op *op, size_t *out, weft_var **out_number) {
     weft_var *v = weft_op_input(op, "I", 0);
     int64_t at;
     if (!v) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "slot I is empty");
     TRY(unroll_var(u, s, v, &v));
-    if (!unroll_value(u, v, &at))
-        return plan_error(u->b, WEFT_UNSUPPORTED, op, "its index \"%s\" depends on data", v->name->bytes);
+    *out_number = v;
+    if (!unroll_value(u, v, &at)) return NULL;
     if (at < 0 || at >= ARRAY_MAX)
         return plan_error(u->b, WEFT_LIMIT, op, "expected an index of 0 to %d, found %lld", ARRAY_MAX, (long long)at);
     *out = (size_t)at;
+    *out_number = NULL;
     return NULL;
 }
 
@@ -92,54 +194,105 @@ static weft_status dense_in(unroll *u, unroll_scope *s, const weft_op *op, const
 
 /* --- one op ------------------------------------------------------------------------------------------------------- */
 
-static weft_status write(unroll *u, unroll_scope *s, weft_op *op) {
-    unroll_array *a;
-    weft_var *from, *element, *array = weft_op_output(op, "Out", 0);
-    size_t at;
-    TRY(array_at(u, s, op, true, "Out", 0, &a));
-    TRY(index_of(u, s, op, &at));
-    TRY(dense_in(u, s, op, "X", &from));
+/* The array that an array of gradients is of, as far as its elements go; NULL: it is of none. */
+static weft_status forward_array(unroll *u, unroll_scope *s, const weft_var *grad, unroll_array **out) {
+    const char *whole = grad->name->bytes, *end = strstr(whole, "@GRAD"); /* a part of a sum has more behind it */
+    *out = NULL;
+    if (!end) return NULL;
+    const weft_var *of = block_find_text(s->grad_block ? s->grad_block : s->block, whole, (size_t)(end - whole));
+    return of && unroll_is_array(of) ? array_of(u, unroll_key(s, of), out) : NULL;
+}
+
+/* At an index of data, which is how a read at one has its gradient: every element may be it. */
+static weft_status write_somewhere(unroll *u, unroll_scope *s, weft_op *op, unroll_array *a, weft_var *number,
+                                   weft_var *from) {
+    weft_var *array = weft_op_output(op, "Out", 0);
     shape type = shape_env_get(&u->env, from);
-    TRY(unroll_new_var(u, array, &type, &element));
-    TRY(unroll_copy(u, op, "assign", from, element));
-    TRY(resize(u, a, at + 1));
-    a->elements[at] = element;
+    unroll_array *of;
+    TRY(forward_array(u, s, array, &of));
+    if (!of) return plan_error(u->b, WEFT_UNSUPPORTED, op, "its index \"%s\" depends on data", number->name->bytes);
+    TRY(resize(u, a, of->count));
+    for (size_t i = 0; i < of->count; i++) {
+        weft_block *outer;
+        if (!of->elements[i]) continue;
+        weft_var *was = a->elements[i];
+        if (!u->into || !was) TRY(new_constant(u, op, array, &type, 0, true, &a->elements[i]));
+        if (was && was != a->elements[i]) TRY(unroll_copy(u, op, "assign", was, a->elements[i]));
+        TRY(begin_equal(u, op, number, i, &outer));
+        TRY(unroll_copy(u, op, "assign", from, a->elements[i]));
+        u->into = outer;
+    }
     return NULL;
 }
 
-/* What nobody wrote is zero where it is a gradient, whose tensor X_W shows. */
-static weft_status read(unroll *u, unroll_scope *s, weft_op *op) {
+static weft_status write(unroll *u, unroll_scope *s, weft_op *op) {
     unroll_array *a;
-    weft_var *out = weft_op_output(op, "Out", 0);
+    weft_var *from, *number;
     size_t at;
-    TRY(array_at(u, s, op, false, "X", 0, &a));
-    TRY(index_of(u, s, op, &at));
-    if (!out) return NULL;
-    TRY(unroll_var(u, s, out, &out));
-    if (at < a->count && a->elements[at]) return unroll_copy(u, op, "assign", a->elements[at], out);
-    if (!weft_op_input(op, "X_W", 0))
-        return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "nothing is written at index %zu of the array", at);
+    TRY(array_at(u, s, op, true, "Out", 0, &a));
+    TRY(index_of(u, s, op, &at, &number));
+    TRY(dense_in(u, s, op, "X", &from));
+    if (number) return write_somewhere(u, s, op, a, number, from);
+    shape type = shape_env_get(&u->env, from);
+    TRY(element_to_write(u, op, weft_op_output(op, "Out", 0), a, at, &type));
+    return unroll_copy(u, op, "assign", from, a->elements[at]);
+}
+
+/* What nobody wrote is zero where it is a gradient, whose tensor X_W shows. */
+static weft_status read_nothing(unroll *u, unroll_scope *s, weft_op *op, weft_var *out) {
     weft_var *like;
+    if (!weft_op_input(op, "X_W", 0))
+        return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "nothing is written at its index of the array");
     TRY(dense_in(u, s, op, "X_W", &like));
     return unroll_copy(u, op, "fill_zeros_like", like, out);
+}
+
+/* At an index of data: the element that it says. */
+static weft_status read_somewhere(unroll *u, unroll_scope *s, weft_op *op, const unroll_array *a, weft_var *number,
+                                  weft_var *out) {
+    size_t first = 0;
+    while (first < a->count && !a->elements[first]) first++;
+    if (first == a->count) return read_nothing(u, s, op, out);
+    TRY(unroll_copy(u, op, "fill_zeros_like", a->elements[first], out));
+    shape type = shape_env_get(&u->env, a->elements[first]);
+    for (size_t i = first; i < a->count; i++) {
+        weft_block *outer;
+        if (!a->elements[i]) continue;
+        shape other = shape_env_get(&u->env, a->elements[i]);
+        if (!same_shape(&type, &other))
+            return plan_error(u->b, WEFT_UNSUPPORTED, op, "the shape of what is at its index \"%s\" depends on data",
+                              number->name->bytes);
+        TRY(begin_equal(u, op, number, i, &outer));
+        TRY(unroll_copy(u, op, "assign", a->elements[i], out));
+        u->into = outer;
+    }
+    return NULL;
+}
+
+static weft_status read(unroll *u, unroll_scope *s, weft_op *op) {
+    unroll_array *a;
+    weft_var *number, *out = weft_op_output(op, "Out", 0);
+    size_t at;
+    TRY(array_at(u, s, op, false, "X", 0, &a));
+    TRY(index_of(u, s, op, &at, &number));
+    if (!out) return NULL;
+    TRY(unroll_var(u, s, out, &out));
+    if (number) return read_somewhere(u, s, op, a, number, out);
+    if (at < a->count && a->elements[at]) return unroll_copy(u, op, "assign", a->elements[at], out);
+    return read_nothing(u, s, op, out);
 }
 
 static weft_status length(unroll *u, unroll_scope *s, weft_op *op) {
     unroll_array *a;
     weft_var *out = weft_op_output(op, "Out", 0);
     weft_op *made;
-    char text_of[32];
     TRY(array_at(u, s, op, false, "X", 0, &a));
     if (!out) return NULL;
-    const int64_t one = 1;
-    TRY(unroll_make(u, op, "fill_constant", &made));
-    TRY(weft_op_set_attr_longs(made, "shape", out->ndim, &one));
-    TRY(weft_op_set_attr_int(made, "dtype", WEFT_INT64));
-    TRY(weft_op_set_attr_float(made, "value", (double)a->count));
-    snprintf(text_of, sizeof text_of, "%zu", a->count);
-    TRY(weft_op_set_attr_string(made, "str_value", text_of));
     TRY(unroll_var(u, s, out, &out));
-    TRY(weft_op_add_output(made, "Out", out));
+    if (a->length) return unroll_copy(u, op, "assign", a->length, out);
+    shape type = one_number;
+    type.ndim = (int32_t)out->ndim;
+    TRY(constant(u, op, &type, (int64_t)a->count, out, &made));
     return unroll_emit(u, made);
 }
 
@@ -186,6 +339,9 @@ static weft_status join(unroll *u, unroll_scope *s, weft_op *op) {
     bool is_stack = attr_bool(op, "use_stack", false);
     TRY(array_at(u, s, op, false, "X", 0, &a));
     if (!a->count) return plan_error(u->b, WEFT_INVALID_PROGRAM, op, "the array is empty");
+    if (a->is_guarded)
+        return plan_error(u->b, WEFT_UNSUPPORTED, op,
+                          "how many elements the array has depends on data: only a run knows it");
     TRY(extents(u, op, a, is_stack, &all));
     TRY(emit_index(u, s, op, a->count, all));
     TRY(unroll_make(u, op, is_stack ? "stack" : "concat", &made));
@@ -290,7 +446,7 @@ weft_status unroll_array_op(unroll *u, unroll_scope *s, weft_op *op, bool *out_d
     *out_done = false;
     for (size_t i = 0; i < sizeof array_ops / sizeof *array_ops; i++) {
         if (!op_is(op, array_ops[i].type) || (!array_ops[i].always && (!first || !unroll_is_array(first)))) continue;
-        if (u->into)
+        if (u->into && array_ops[i].run == copy)
             return plan_error(u->b, WEFT_UNSUPPORTED, op, "a tensor array under a condition that only a run knows");
         *out_done = true;
         return array_ops[i].run(u, s, op);

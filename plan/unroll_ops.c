@@ -35,7 +35,7 @@ weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
 }
 
 void unroll_fini(unroll *u) {
-    unroll_map *const maps[] = {&u->vars, &u->kept, &u->arrays, &u->runs, &u->written};
+    unroll_map *const maps[] = {&u->vars, &u->kept, &u->arrays, &u->runs, &u->written, &u->own};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         base_free(&u->b->context->allocator, maps[i]->pairs, maps[i]->capacity * sizeof *maps[i]->pairs);
 }
@@ -118,10 +118,12 @@ weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) 
     uint64_t key = key_in(of->id, v);
     if ((*out = unroll_get(&u->vars, key))) return NULL;
     TRY(like_var(u, v, out));
+    TRY(unroll_put(u, &u->own, (*out)->id + UINT64_C(1), (void *)of));
     return unroll_put(u, &u->vars, key, *out);
 }
 
 weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy) {
+    TRY(unroll_put(u, &u->own, copy->id + UINT64_C(1), (void *)s));
     return unroll_put(u, &u->kept, key_in(s->id, v), copy);
 }
 
@@ -159,8 +161,10 @@ static void forget_outputs(unroll *u, const weft_op *op) {
     }
 }
 
-void unroll_forget(unroll *u, const weft_block *block) {
-    FOR_EACH_OP(op, block) forget_outputs(u, op);
+void unroll_forget(unroll *u, const weft_block *block, const unroll_scope *run) {
+    FOR_EACH_OP(op, block) FOR_EACH_ARG(op, true, use_of) {
+        if (unroll_get(&u->own, use_of->var_id + UINT64_C(1)) != run) u->env.values[use_of->var_id] = NULL;
+    }
 }
 
 weft_status unroll_infer(unroll *u, weft_op *op) {
@@ -183,6 +187,35 @@ weft_status unroll_emit(unroll *u, weft_op *op) {
     return unroll_infer(u, op);
 }
 
+weft_status unroll_emit_ahead(unroll *u, weft_op *op) {
+    weft_block *into = u->into;
+    weft_op *before = u->before;
+    if (into) u->before = u->guard;
+    u->into = NULL;
+    weft_status status = unroll_emit(u, op);
+    u->into = into;
+    u->before = before;
+    return status;
+}
+
+weft_status unroll_begin_condition(unroll *u, const weft_op *by, weft_var *condition, weft_block **out_outer) {
+    weft_block *block;
+    weft_attr *a;
+    weft_op *op;
+    TRY(program_add_block(u->program, 0, &block));
+    TRY(unroll_make(u, by, "conditional_block", &op));
+    TRY(weft_op_add_input(op, "Cond", condition));
+    TRY(weft_op_set_attr_bool(op, "is_scalar_condition", true));
+    TRY(op_set_attr(op, "sub_block", &a));
+    a->type = ATTR_BLOCK;
+    a->u.i = block->idx;
+    TRY(unroll_emit(u, op));
+    if (!u->into) u->guard = op;
+    *out_outer = u->into;
+    u->into = block;
+    return NULL;
+}
+
 weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to) {
     weft_op *op;
     if (from == to) return NULL;
@@ -190,6 +223,19 @@ weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var
     TRY(weft_op_add_input(op, "X", from));
     TRY(weft_op_add_output(op, "Out", to));
     return unroll_emit(u, op);
+}
+
+weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_done) {
+    weft_var *mask = weft_op_input(op, "Mask", 0), *from, *to = weft_op_output(op, "Out", 0);
+    int64_t chosen;
+    *out_done = false;
+    if (!op_is(op, "select_input") || !mask || !to || unroll_is_array(to)) return NULL;
+    TRY(unroll_var(u, s, mask, &mask));
+    if (!unroll_value(u, mask, &chosen) || chosen < 0 || (size_t)chosen >= weft_op_ninputs(op, "X")) return NULL;
+    TRY(unroll_var(u, s, weft_op_input(op, "X", (size_t)chosen), &from));
+    TRY(unroll_var(u, s, to, &to));
+    *out_done = true;
+    return unroll_copy(u, op, "assign", from, to);
 }
 
 weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op) {

@@ -43,10 +43,19 @@ sed 's/value: 9.0}/value: 100.0}/; s/str_value: "9"/str_value: "100"/' $until/se
 ok $? "a counter may allow more: $(head -n 1 "$folder/err")"
 [ "$(planned tests/data/loops/while_data/serial.yaml tanh)" = 64 ]
 ok $? "without the value that is fed, a loop that it ends is planned as one that data end"
-sed 's/{assign: {X: \[tanh_0.tmp_0\]}, out: {Out: \[tmp_0\]}/{write_to_array: {X: [tanh_0.tmp_0], I: [tmp_2]}, out: {Out: [a]}/
-    s/^    tmp_0: .*/&\n    a: {kind: dense_tensor_array, float32: [-1, 6]}/' tests/data/loops/while_data/serial.yaml >"$folder/array.yaml"
-says 1 'write_to_array #.*: a tensor array under a condition that only a run knows' "arrays are not written in such a loop" \
-    "$weft" plan "$folder/array.yaml" --batch 8
+# arrays: a loop that data end reads one and writes another, around a loop that data end, and the last element is read. What
+# is written has as many elements as runs were made.
+arrays=tests/data/loops/arrays
+run_arrays() { "$weft" run "$1" --params $arrays/params.npz --feed $arrays/feeds.npz --steps 5 --fetch "$2"; }
+sed 's/^  - {read_from_array: {I: \[\(.*\)\], X: \[array_1.out\]}.*/&\n  - {lod_array_length: {X: [array_1.out]}, out: {Out: [n]}, attrs: {.role: forward}}/
+    s/^    "y": .*/&\n    n: {int64: [1]}/' $arrays/serial.yaml >"$folder/length.yaml"
+index=$(sed -n '/^- idx: 1/q; s/^  - {read_from_array: {I: \[\(.*\)\], X: \[array_1.out\]}.*/\1/p' "$folder/length.yaml")
+run_arrays "$folder/length.yaml" "n,$index" >"$folder/out" 2>"$folder/err" &&
+    awk -F, '$3 == "n" { n[$1] = $4 } $3 != "n" { i[$1] = $4 } END { for (s in n) bad += n[s] != i[s] + 1; exit !(length(n) == 5) || bad }' "$folder/out"
+ok $? "the length is that of what was written: $(head -n 1 "$folder/err")"
+sed 's/^  - {read_from_array: {I: \[\(.*\)\], X: \[array_1.out\]}\(.*\)/  - {tensor_array_to_tensor: {X: [array_1.out]}, out: {Out: [n], OutIndex: [o]}, attrs: {axis: 0}}\n&/
+    s/^    "y": .*/&\n    n: {float32: [-1, 3]}\n    o: {int32: [-1]}/' $arrays/serial.yaml >"$folder/joined.yaml"
+says 1 'tensor_array_to_tensor #.*: how many elements the array has depends on data' "they are not joined" run_arrays "$folder/joined.yaml" n
 
 # A loop that parameters end runs alike on all ranks, and is proved with its gradient; one that a rank's rows end is not, nor is
 # another body.
