@@ -1,21 +1,33 @@
 /* interner.c: names, found by a table of their places. Superseded tables stay in the arena. */
 #include "base/base.h"
 
+/* Fewer than eight bytes as the low ones of a word. Loads overlap: a word that was put together in memory byte by byte
+ * could not be loaded before all of these stores ended. */
+static uint64_t last_bytes(const unsigned char *at, size_t nbytes) {
+    uint32_t low, high;
+    if (nbytes < sizeof low)
+        return nbytes
+                   ? at[0] | (uint64_t)at[nbytes / 2] << nbytes / 2 * 8 | (uint64_t)at[nbytes - 1] << (nbytes - 1) * 8
+                   : 0;
+    memcpy(&low, at, sizeof low);
+    memcpy(&high, at + nbytes - sizeof high, sizeof high);
+    return low | (uint64_t)high << (nbytes - sizeof high) * 8;
+}
+
+static uint64_t fold(uint64_t state, uint64_t word) {
+    uint64_t mixed = (state ^ word) * 0xd6e8feb86659fd93u;
+    return mixed ^ (mixed >> 32);
+}
+
 uint32_t base_hash(const void *bytes, size_t nbytes) {
     /* Eight bytes a step, folded by a wide multiply (the idea of wyhash). */
     const unsigned char *at = bytes;
-    uint64_t state = 0x9e3779b97f4a7c15u ^ nbytes;
-    while (nbytes) {
-        uint64_t word = 0;
-        size_t step = nbytes < 8 ? nbytes : 8;
-        memcpy(&word, at, step);
-        uint64_t mixed = (state ^ word) * 0xd6e8feb86659fd93u;
-        state = mixed ^ (mixed >> 32);
-        at += step;
-        nbytes -= step;
+    uint64_t state = 0x9e3779b97f4a7c15u ^ nbytes, word;
+    for (; nbytes >= sizeof word; at += sizeof word, nbytes -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        state = fold(state, word);
     }
-    state *= 0xd6e8feb86659fd93u;
-    return (uint32_t)(state ^ (state >> 32));
+    return (uint32_t)fold(nbytes ? fold(state, last_bytes(at, nbytes)) : state, 0);
 }
 
 enum { FEWEST_NAMES = 48, FIRST_PIECE_NBYTES = 256 };

@@ -101,9 +101,10 @@ static void give_back(kept_block *b) {
  */
 static kept_block *new_block(size_t nbytes) {
     const size_t slack = is_on_huge_pages(nbytes) ? HUGE_PAGE : 0;
+    const int small_pages = slack ? 0 : MAP_POPULATE; /* all at once, rather than a fault for each */
     size_t mapped_nbytes;
     if (!base_add(nbytes, slack, &mapped_nbytes)) return NULL;
-    char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | small_pages, -1, 0);
     if (mapped == MAP_FAILED) return NULL;
     size_t front = slack ? (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE) % HUGE_PAGE : 0;
     if (front) (void)munmap(mapped, front);
