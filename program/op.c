@@ -145,13 +145,16 @@ const slot *op_find_slot(const weft_op *op, bool output, const char *slot_name) 
 }
 
 weft_var *op_find_var(const weft_op *op, text name_text) {
-    for (int output = 1; output >= 0; output--) {
-        FOR_EACH_ARG(op, output, u) {
-            weft_var *v = use_var(op->program, u);
-            const name *n = v->name;
-            if (n->nbytes == name_text.nbytes && memcmp(n->bytes, name_text.bytes, name_text.nbytes) == 0)
-                return v->block ? v : NULL;
-        }
+    const use *end = op->args + op->slots->nargs;
+    for (const use *u = op->args; u < end; u++) { /* most texts are the var's own name: it need not be read */
+        weft_var *v = use_var(op->program, u);
+        if (v->name->bytes == name_text.bytes) return v->block ? v : NULL;
+    }
+    for (const use *u = op->args; u < end; u++) {
+        weft_var *v = use_var(op->program, u);
+        const name *n = v->name;
+        if (n->nbytes == name_text.nbytes && memcmp(n->bytes, name_text.bytes, name_text.nbytes) == 0)
+            return v->block ? v : NULL;
     }
     return block_find_text(op->block, name_text.bytes, name_text.nbytes);
 }

@@ -3,7 +3,9 @@
  * Most ops of a program have the same attrs as an op before them, byte for byte: layers repeat. Such ops share one
  * list, which is found by the bytes without reading them. (op_set_attr gives an op a list of its own before it
  * changes.) A table holds one list for each low part of a hash, so that finding costs no more than a look; a list that
- * was replaced there is read again. */
+ * was replaced there is read again. Other lists differ in one attr from that of the op of their type before (each
+ * optimizer op names its own parameter): the rest is taken from there. A call stack, the longest attr, may come from
+ * any op: it is in the table as a list of one. */
 #include "program/pdmodel/pdmodel.h"
 
 /* --- one attr ----------------------------------------------------------------------------------------------------- */
@@ -135,45 +137,91 @@ bool pdmodel_note_attr(pdmodel_attrs *attrs, const uint8_t *from, const uint8_t 
     return attrs->count++ < OP_MAX_ATTRS;
 }
 
-static weft_status read_attrs(pdmodel_reader *r, wire_cursor c, uint32_t count, pdmodel_attr_list *out) {
-    wire_field f;
+static uint64_t fold(uint64_t part, const uint8_t *at) {
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    part = (part ^ word) * UINT64_C(0xD6E8FEB86659FD93);
+    return part ^ part >> 32;
+}
+
+/* In four parts that do not wait for one another: call stacks make lists long. */
+static uint32_t hash_list(const uint8_t *at, size_t nbytes) {
+    uint64_t a = 1, b = 2, c = 3, d = nbytes;
+    for (; nbytes >= 32; at += 32, nbytes -= 32) {
+        a = fold(a, at);
+        b = fold(b, at + 8);
+        c = fold(c, at + 16);
+        d = fold(d, at + 24);
+    }
+    const uint64_t parts[] = {a, b, c, d};
+    return base_hash(parts, sizeof parts) * 31 + base_hash(at, nbytes);
+}
+
+static bool is_same(const known_attrs *known, const uint8_t *from, size_t nbytes) {
+    return known->nbytes == nbytes && memcmp(known->from, from, nbytes) == 0;
+}
+
+/* Where a list of these bytes is, or goes; its hash is *out_hash. */
+static known_attrs *place_of(pdmodel_reader *r, const uint8_t *from, size_t nbytes, uint32_t *out_hash) {
+    *out_hash = hash_list(from, nbytes);
+    return &r->known[*out_hash % PDMODEL_KNOWN_ATTRS];
+}
+
+static weft_status read_attr(pdmodel_reader *r, const wire_cursor *c, const wire_field *f, weft_attr *to,
+                             bool *out_plain) {
+    enum { LONG_NBYTES = 256 };
+    const size_t nbytes = (size_t)(c->at - f->start);
+    uint32_t hash = 0;
+    known_attrs *known = nbytes < LONG_NBYTES ? NULL : place_of(r, f->start, nbytes, &hash);
+    *out_plain = true;
+    if (known && known->hash == hash && is_same(known, f->start, nbytes)) {
+        *to = known->items[0];
+        return NULL;
+    }
     attr_head head = {.count = 0};
+    if (!(*out_plain = scan_attr_head(wire_inside(c, f), &head))) return NULL;
+    TRY(pdmodel_name(r, head.name, &to->name));
+    TRY(read_value(r, &head, to));
+    if (known) *known = (known_attrs){f->start, nbytes, to, 1, hash};
+    return NULL;
+}
+
+/* `like`: a list that has most of these attrs, in the same places, or an empty one. */
+static weft_status read_attrs(pdmodel_reader *r, wire_cursor c, uint32_t count, const known_attrs *like,
+                              pdmodel_attr_list *out) {
+    wire_cursor known = {c.origin, like->from, like->nbytes ? like->from + like->nbytes : like->from, c.place};
+    wire_field f, same;
     TRY(pdmodel_array(r, count, sizeof *out->items, &out->items));
     for (out->count = 0; wire_take(&c, &f); out->count++) {
-        if (!scan_attr_head(wire_inside(&c, &f), &head)) return NULL;
         weft_attr *a = &out->items[out->count];
-        TRY(pdmodel_name(r, head.name, &a->name));
-        TRY(read_value(r, &head, a));
+        size_t nbytes = (size_t)(c.at - f.start);
+        if (wire_take(&known, &same) && known.at - same.start == c.at - f.start &&
+            memcmp(same.start, f.start, nbytes) == 0) {
+            *a = like->items[out->count];
+            continue;
+        }
+        bool is_plain;
+        TRY(read_attr(r, &c, &f, a, &is_plain));
+        if (!is_plain) return NULL;
     }
     out->is_plain = true;
     return NULL;
 }
 
-/* In four parts that do not wait for one another: call stacks make lists long. */
-static uint32_t hash_list(const uint8_t *at, size_t nbytes) {
-    uint64_t part[4] = {1, 2, 3, nbytes}, word[4];
-    for (; nbytes >= sizeof word; at += sizeof word, nbytes -= sizeof word) {
-        memcpy(word, at, sizeof word);
-        for (int i = 0; i < 4; i++) {
-            part[i] = (part[i] ^ word[i]) * UINT64_C(0xD6E8FEB86659FD93);
-            part[i] ^= part[i] >> 32;
-        }
-    }
-    return base_hash(part, sizeof part) * 31 + base_hash(at, nbytes);
-}
-
-weft_status pdmodel_find_attrs(pdmodel_reader *r, const wire_cursor *c, const pdmodel_attrs *attrs,
+weft_status pdmodel_find_attrs(pdmodel_reader *r, const wire_cursor *c, const pdmodel_attrs *attrs, known_attrs *last,
                                pdmodel_attr_list *out) {
     *out = (pdmodel_attr_list){.is_plain = attrs->count == 0};
     if (!attrs->count) return NULL;
-    size_t nbytes = (size_t)(attrs->end - attrs->from);
-    uint32_t hash = hash_list(attrs->from, nbytes);
-    known_attrs *known = &r->known[hash % PDMODEL_KNOWN_ATTRS];
-    if (known->hash == hash && known->nbytes == nbytes && memcmp(known->from, attrs->from, nbytes) == 0) {
+    const size_t nbytes = (size_t)(attrs->end - attrs->from);
+    uint32_t hash = 0;
+    known_attrs *known = is_same(last, attrs->from, nbytes) ? last : place_of(r, attrs->from, nbytes, &hash);
+    if (known == last || (known->hash == hash && is_same(known, attrs->from, nbytes))) {
         *out = (pdmodel_attr_list){known->items, known->count, true};
-        return NULL;
+    } else {
+        TRY(read_attrs(r, (wire_cursor){c->origin, attrs->from, attrs->end, c->place}, attrs->count, last, out));
+        if (!out->is_plain) return NULL;
+        *known = (known_attrs){attrs->from, nbytes, out->items, out->count, hash};
     }
-    TRY(read_attrs(r, (wire_cursor){c->origin, attrs->from, attrs->end, c->place}, attrs->count, out));
-    if (out->is_plain) *known = (known_attrs){attrs->from, nbytes, out->items, out->count, hash};
+    *last = *known;
     return NULL;
 }

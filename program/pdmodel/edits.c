@@ -59,13 +59,20 @@ static uint64_t mix_real(uint64_t h, double x) {
     return mix(h, word);
 }
 
-/* What was hashed before, by address: a call stack says the same lines for most ops. */
+/* What was hashed before, by address: a call stack says the same lines for most ops, and half of all ops share their
+ * list of attrs with another. */
+typedef struct hashed {
+    const void *what;
+    uint64_t hash;
+} hashed;
+enum { HASHED_BITS = 10 };
 typedef struct hasher {
-    struct {
-        const name *string;
-        uint64_t hash;
-    } strings[1024];
+    hashed strings[1 << HASHED_BITS], lists[1 << HASHED_BITS];
 } hasher;
+
+static hashed *hashed_at(hashed *all, const void *what) {
+    return &all[(uintptr_t)what * UINT64_C(0x9E3779B97F4A7C15) >> (64 - HASHED_BITS)];
+}
 
 static weft_status hasher_create(const weft_program *p, hasher **out) {
     *out = base_alloc(&p->context->allocator, sizeof **out);
@@ -79,12 +86,9 @@ static void hasher_destroy(const weft_program *p, hasher *h) {
 }
 
 static uint64_t hash_string(hasher *h, const name *n) {
-    size_t at = (uintptr_t)n * UINT64_C(0x9E3779B97F4A7C15) >> 54;
-    if (h->strings[at].string != n) {
-        h->strings[at].string = n;
-        h->strings[at].hash = hash_of(n->bytes, n->nbytes);
-    }
-    return h->strings[at].hash;
+    hashed *known = hashed_at(h->strings, n);
+    if (known->what != n) *known = (hashed){n, hash_of(n->bytes, n->nbytes)};
+    return known->hash;
 }
 
 static uint64_t mix_scalar(uint64_t x, const scalar *s) {
@@ -129,10 +133,18 @@ static uint64_t mix_value(hasher *h, uint64_t x, const weft_attr *a) {
     return x;
 }
 
-static uint64_t mix_attrs(hasher *h, uint64_t x, const weft_attr *attrs, size_t count) {
+static uint64_t hash_attrs(hasher *h, const weft_attr *attrs, size_t count) {
+    uint64_t x = count;
     for (size_t i = 0; i < count; i++)
         x = mix_value(h, mix(mix(x, (uintptr_t)attrs[i].name), (uint64_t)attrs[i].type), &attrs[i]);
-    return mix(x, count);
+    return x;
+}
+
+static uint64_t hash_attrs_of(hasher *h, const weft_op *op) {
+    if (!op_shares_attrs(op)) return hash_attrs(h, op->attrs, op->nattrs);
+    hashed *known = hashed_at(h->lists, op->attrs);
+    if (known->what != op->attrs) *known = (hashed){op->attrs, hash_attrs(h, op->attrs, op->nattrs)};
+    return known->hash;
 }
 
 /* What a file holds of it (write.c), and so neither stream nor events. Names of ops, slots and attrs are those of the
@@ -145,7 +157,7 @@ static uint64_t hash_op(hasher *h, const weft_op *op) {
         x = mix(mix(x, (uintptr_t)s->name), s->nargs);
         for (uint32_t k = 0; k < s->nargs; k++) x = mix(x, op->args[s->first + k].var_id);
     }
-    x = mix(mix_attrs(h, x, op->attrs, op->nattrs), op->has_is_target ? 2u + op->is_target : 0u);
+    x = mix(mix(x, hash_attrs_of(h, op)), op->has_is_target ? 2u + op->is_target : 0u);
     return op->unknown_fields ? mix(x, hash_of(op->unknown_fields->bytes, op->unknown_fields->nbytes)) : x;
 }
 
@@ -157,7 +169,7 @@ static uint64_t hash_var(hasher *h, const weft_var *v) {
     for (size_t i = 0; i < sizeof flag; i++) flags = flags << 1 | flag[i];
     x = mix(mix(mix(x, flags), (uint64_t)v->dtype), (uint64_t)v->lod_level);
     for (uint32_t i = 0; i < v->ndim; i++) x = mix(x, (uint64_t)v->dims[i]);
-    x = mix_attrs(h, mix(x, v->ndim), v->rest->attrs, v->rest->nattrs);
+    x = mix(mix(x, v->ndim), hash_attrs(h, v->rest->attrs, v->rest->nattrs));
     x = mix(x, hash_of(v->rest->type_bytes.bytes, v->rest->type_bytes.nbytes));
     return mix(x, hash_of(v->rest->unknown_fields.bytes, v->rest->unknown_fields.nbytes));
 }

@@ -15,7 +15,14 @@ typedef struct known_attrs {
     uint32_t count, hash;
 } known_attrs;
 
-enum { PDMODEL_KNOWN_ATTRS = 4096 };
+enum { PDMODEL_KNOWN_ATTRS = 4096, PDMODEL_KNOWN_TYPES = 256 };
+
+/* What the last op of a type had. */
+typedef struct known_type {
+    const name *type;
+    const slot_table *slots;
+    known_attrs attrs;
+} known_type;
 
 /* An argument that the reader has not come to yet. */
 typedef struct ahead_arg {
@@ -42,6 +49,7 @@ typedef struct pdmodel_reader {
     bump bump;          /* the message that is being read */
     interner strings;   /* values of attrs: lines of call stacks repeat in nearly every op */
     known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
+    known_type *types;  /* PDMODEL_KNOWN_TYPES of them, by the type's number */
     pdmodel_ahead ahead;
 } pdmodel_reader;
 
@@ -56,6 +64,9 @@ WEFT_MUST_USE weft_status pdmodel_text(pdmodel_reader *r, ProtobufCBinaryData fr
 WEFT_MUST_USE weft_status pdmodel_string(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
 WEFT_MUST_USE weft_status pdmodel_attr_text(pdmodel_reader *r, ProtobufCBinaryData from, weft_attr *to);
 WEFT_MUST_USE weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name **out);
+/* The same where it may well be `guess`, which may be NULL: then it is not looked up. */
+WEFT_MUST_USE weft_status pdmodel_name_like(pdmodel_reader *r, ProtobufCBinaryData from, const name *guess,
+                                            const name **out);
 /* The same for the name of a var or of an argument, which are read in the order of the file. */
 WEFT_MUST_USE weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out);
 /* The bytes of `extra` and the unknown fields of `message`, kept in the program's arena. */
@@ -87,9 +98,10 @@ typedef struct pdmodel_attr_list {
     uint32_t count;
     bool is_plain; /* else nothing was found */
 } pdmodel_attr_list;
-/* Those attrs as a list, read unless an op before had the same. `c` is for messages. */
+/* Those attrs as a list, read unless an op before had the same. `c` is for messages; *last is the list of the op of the
+ * same type before, or empty, and becomes this one. */
 WEFT_MUST_USE weft_status pdmodel_find_attrs(pdmodel_reader *r, const wire_cursor *c, const pdmodel_attrs *attrs,
-                                             pdmodel_attr_list *out);
+                                             known_attrs *last, pdmodel_attr_list *out);
 /* Reads one op and appends it to `b`. */
 WEFT_MUST_USE weft_status pdmodel_read_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c);
 

@@ -290,9 +290,13 @@ weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes) {
     interner_init(&r.strings, &p->arena);
     buffer unknown;
     buffer_init(&unknown, r.allocator);
-    const size_t known_nbytes = PDMODEL_KNOWN_ATTRS * sizeof *r.known;
-    if (!(r.known = base_alloc(r.allocator, known_nbytes))) TRY_DONE(base_out_of_memory());
+    const size_t known_nbytes = PDMODEL_KNOWN_ATTRS * sizeof *r.known,
+                 types_nbytes = PDMODEL_KNOWN_TYPES * sizeof *r.types;
+    r.known = base_alloc(r.allocator, known_nbytes);
+    r.types = base_alloc(r.allocator, types_nbytes);
+    if (!r.known || !r.types) TRY_DONE(base_out_of_memory());
     memset(r.known, 0, known_nbytes);
+    memset(r.types, 0, types_nbytes);
     TRY_DONE(read_heads(&r, c, &unknown));
     if (unknown.nbytes)
         TRY_DONE(pdmodel_text(&r, (ProtobufCBinaryData){unknown.nbytes, (uint8_t *)unknown.bytes}, &p->unknown_fields));
@@ -301,6 +305,7 @@ weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes) {
 done:
     status = base_status_at(status, p->place);
     base_free(r.allocator, r.known, known_nbytes);
+    base_free(r.allocator, r.types, types_nbytes);
     buffer_fini(&unknown);
     bump_fini(&r.bump);
     return status;

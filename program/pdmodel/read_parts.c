@@ -76,6 +76,12 @@ weft_status pdmodel_name(pdmodel_reader *r, ProtobufCBinaryData from, const name
     return program_name(r->program, from.data ? (const char *)from.data : "", from.len, out);
 }
 
+weft_status pdmodel_name_like(pdmodel_reader *r, ProtobufCBinaryData from, const name *guess, const name **out) {
+    *out = guess;
+    if (guess && guess->nbytes == from.len && memcmp(guess->bytes, from.data, from.len) == 0) return NULL;
+    return pdmodel_name(r, from, out);
+}
+
 weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra, text *out) {
     weft_status status = NULL;
     if (!message->n_unknown_fields && !extra->nbytes) return NULL;

@@ -63,6 +63,9 @@ static bool scan_op_field(const wire_cursor *c, const wire_field *f, op_parts *p
 
 static bool scan_op(wire_cursor c, op_parts *parts) {
     wire_field f;
+    parts->nslots[0] = parts->nslots[1] = parts->nargs[0] = parts->nargs[1] = 0;
+    parts->has_type = parts->has_is_target = false;
+    parts->attrs = (pdmodel_attrs){.count = 0};
     while (wire_take(&c, &f))
         if (!scan_op_field(&c, &f, parts)) return false;
     return c.at == c.end && parts->has_type;
@@ -74,8 +77,15 @@ static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *
     return block_resolve(b, n, out);
 }
 
-/* Names of slots and numbers of arguments. */
-static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, weft_op *op) {
+/* What the last op of that type had, or else nothing. */
+static known_type *last_of_type(pdmodel_reader *r, const name *type) {
+    known_type *last = &r->types[type->id % PDMODEL_KNOWN_TYPES];
+    if (last->type != type) *last = (known_type){.type = type};
+    return last;
+}
+
+/* Names of slots, most likely those of `like`, and numbers of arguments. */
+static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, const slot_table *like, weft_op *op) {
     _Alignas(slot_table) unsigned char bytes[sizeof(slot_table) + MOST_SLOTS * sizeof(slot)];
     slot_table *t = (slot_table *)bytes;
     *t = (slot_table){parts->nslots[0], parts->nslots[1], parts->nargs[0], parts->nargs[0] + parts->nargs[1]};
@@ -85,7 +95,9 @@ static weft_status take_slots(pdmodel_reader *r, const op_parts *parts, weft_op 
         slot *s = &t->slots[next[from->output]++];
         *s = (slot){.first = first[from->output], .nargs = from->nargs};
         first[from->output] += from->nargs;
-        TRY(pdmodel_name(r, wire_data(&from->name), &s->name));
+        size_t at = (size_t)(s - t->slots);
+        const name *guess = like && at < slot_table_count(like) ? like->slots[at].name : NULL;
+        TRY(pdmodel_name_like(r, wire_data(&from->name), guess, &s->name));
     }
     TRY(form_charge(r->program, r->budget, sizeof bytes + pool_growth(&r->program->uses, t->nargs)));
     return op_set_slots(op, t);
@@ -109,19 +121,22 @@ static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, cons
 
 weft_status pdmodel_scan_op(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done) {
     slot_part slots[MOST_SLOTS];
-    op_parts parts = {.slots = slots};
+    op_parts parts; /* not cleared: scan_op begins it */
+    parts.slots = slots;
     const name *type;
     weft_op *op;
     *out_done = false;
     if (!scan_op(*c, &parts)) return NULL;
     TRY(pdmodel_begin_message(r));
     pdmodel_attr_list attrs;
-    TRY(pdmodel_find_attrs(r, c, &parts.attrs, &attrs));
-    if (!attrs.is_plain) return NULL;
     TRY(pdmodel_name(r, wire_data(&parts.type), &type));
+    known_type *last = last_of_type(r, type);
+    TRY(pdmodel_find_attrs(r, c, &parts.attrs, &last->attrs, &attrs));
+    if (!attrs.is_plain) return NULL;
     TRY(form_charge_op(r->program, r->budget));
     TRY(op_create(r->program, type, &op));
-    TRY(take_slots(r, &parts, op));
+    TRY(take_slots(r, &parts, last->slots, op));
+    last->slots = op->slots;
     op->attrs = attrs.items; /* capacity 0: shared */
     op->nattrs = attrs.count;
     op->has_is_target = parts.has_is_target;
@@ -171,6 +186,11 @@ static bool scan_type(wire_cursor c, var_parts *parts) {
 
 static bool scan_var(wire_cursor c, var_parts *parts) {
     wire_field f;
+    memset(parts->has, 0, sizeof parts->has);
+    memset(parts->value, 0, sizeof parts->value);
+    parts->ndim = 0;
+    parts->lod_level = 0;
+    parts->has_lod_level = false;
     if (!wire_take(&c, &f) || f.number != VAR_NAME || f.type != WIRE_BYTES) return false;
     parts->name = f;
     if (!wire_take(&c, &f) || f.number != VAR_TYPE || f.type != WIRE_BYTES) return false;
@@ -202,7 +222,7 @@ static weft_status read_dims(pdmodel_reader *r, const var_parts *parts, int64_t 
 }
 
 weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor *c, bool *out_done) {
-    var_parts parts = {.ndim = 0};
+    var_parts parts; /* not cleared: scan_var begins it */
     const name *n;
     weft_var *v;
     int64_t *dims;

@@ -27,6 +27,11 @@ typedef struct wire_field {
 static inline bool wire_take_varint(const uint8_t **at, const uint8_t *end, uint64_t *out) {
     uint64_t value = 0;
     const uint8_t *byte = *at;
+    if (byte < end && *byte < 0x80) { /* as nearly all are */
+        *out = *byte;
+        *at = byte + 1;
+        return true;
+    }
     for (unsigned shift = 0; shift < 70 && byte < end; shift += 7) {
         value |= (uint64_t)(*byte & 0x7f) << shift;
         if (*byte++ >= 0x80) continue;

@@ -200,18 +200,24 @@ static void put_var(buffer *out, const weft_var *v) {
 
 /* --- blocks and the program --------------------------------------------------------------------------------------- */
 
-/* taken: by place; NULL: all are. */
-static void put_ops(buffer *out, const weft_block *b, const bool *taken, attr_memo *memo) {
-    size_t at = 0;
+static void put_ops(buffer *out, const weft_block *b, attr_memo *memo) {
     const weft_op *vars = op_after(b->first, AHEAD_VARS), *names = op_after(b->first, AHEAD_NAMES);
     FOR_EACH_OP(op, b) {
         op_ask_for_vars(vars);
         ask_for_names(names);
         vars = op_after(vars, 1), names = op_after(names, 1);
-        if (taken && !taken[at++]) continue;
         put_op(out, op, memo);
         buffer_flush(out);
     }
+}
+
+/* Those that are taken, by place: few. */
+static void put_some_ops(buffer *out, const weft_block *b, const bool *taken, attr_memo *memo) {
+    size_t at = 0;
+    FOR_EACH_OP(op, b) {
+        if (taken[at++]) put_op(out, op, memo);
+    }
+    buffer_flush(out);
 }
 
 /* Once, or twice where most of it was written before its length was known and that is not as long as was thought. */
@@ -228,7 +234,10 @@ static void put_block(buffer *out, const weft_block *b, const pdmodel_parts *par
             put_var(out, block_var(b, i));
             buffer_flush(out);
         }
-        put_ops(out, b, parts->ops, memo);
+        if (parts->ops)
+            put_some_ops(out, b, parts->ops, memo);
+        else
+            put_ops(out, b, memo);
         if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
         buffer_append(out, b->unknown_fields.bytes, b->unknown_fields.nbytes);
     } while (!wire_end_flushed(out, at, PROGRAM_BLOCKS, &length_nbytes));

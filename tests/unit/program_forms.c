@@ -287,3 +287,36 @@ Test(program_forms, any_number_of_slots_comes_back) {
         weft_program_destroy(q);
     }
 }
+
+/* What lists of attrs have in common is read once and shared: each op still has its own. */
+Test(program_forms, attrs_in_any_mixture_come_back) {
+    char long_texts[2][300] = {"", ""};
+    memset(long_texts[0], 'x', sizeof *long_texts - 1);
+    memset(long_texts[1], 'y', sizeof *long_texts - 1);
+    const char *const values[] = {"", "short", long_texts[0], long_texts[1]};
+    weft_program *p;
+    cr_assert_null(weft_program_create(context, &p));
+    for (unsigned n = 0; n < 300; n++) {
+        weft_op *op;
+        cr_assert_null(weft_op_create(p, n % 3 ? "some" : "other", &op));
+        for (unsigned i = 0, digits = n / 2 * 2654435761u >> 12; i < 5; i++, digits /= 5)
+            if (digits % 5 < 4)
+                cr_assert_null(weft_op_set_attr_string(op, (char[]){(char)('a' + i), 0}, values[digits % 5]));
+        weft_block_insert_before(p->blocks[0], NULL, op);
+    }
+    printed wire = print(p, WEFT_FORM_PDMODEL), again;
+    weft_program *q = reread(WEFT_FORM_PDMODEL, wire, "attrs");
+    again = print(q, WEFT_FORM_PDMODEL);
+    cr_expect(same(wire, again));
+    cr_expect(weft_program_equal(p, q));
+    weft_op *mine = p->blocks[0]->first, *its = q->blocks[0]->first;
+    for (unsigned n = 0; mine; n++, mine = mine->next, its = its->next) {
+        if (n % 7) continue;
+        cr_assert_null(weft_op_set_attr_int(mine, "b", 1));
+        cr_assert_null(weft_op_set_attr_int(its, "b", 1));
+    }
+    cr_expect(weft_program_equal(p, q), "a change of one op's attrs is in another's");
+    drop(wire), drop(again);
+    weft_program_destroy(p);
+    weft_program_destroy(q);
+}
