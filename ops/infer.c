@@ -79,14 +79,19 @@ void shape_env_set_values(shape_env *env, const weft_var *v, const int64_t *valu
     if (v->id < env->nkept) env->values[v->id] = values;
 }
 
-static shape shape_of_kept(const kept_shape *kept) {
-    shape s = {.dtype = kept->dtype, .ndim = kept->ndim, .height = kept->height};
-    for (int32_t i = 0; i < s.ndim; i++) s.dims[i] = kept->dims[i];
-    return s;
+/* In place, and no extent beyond the last: this is done for every argument of a program. */
+static void shape_take_kept(shape *s, const kept_shape *kept) {
+    s->dtype = kept->dtype;
+    s->ndim = kept->ndim;
+    s->height = kept->height;
+    for (int32_t i = 0; i < kept->ndim; i++) s->dims[i] = kept->dims[i];
 }
 
 shape shape_env_get(const shape_env *env, const weft_var *v) {
-    return v->id < env->nkept ? shape_of_kept(&env->kept[v->id]) : shape_of_var(v);
+    if (v->id >= env->nkept) return shape_of_var(v);
+    shape s = {.ndim = -1};
+    shape_take_kept(&s, &env->kept[v->id]);
+    return s;
 }
 
 weft_status shape_env_set(shape_env *env, const weft_var *v, const shape *type) {
@@ -151,9 +156,11 @@ static weft_status side_fill(side *s, const shape_env *env, const weft_op *op, b
             bool is_kept_type = u->var_id < env->nkept;
             weft_var *v = s->vars[n] = use_var(op->program, u);
             if (output)
-                s->shapes[n] = (shape){.dtype = v->dtype, .ndim = -1, .height = -1};
-            else /* by the use's own number: the var need not be fetched */
-                s->shapes[n] = is_kept_type ? shape_of_kept(&env->kept[u->var_id]) : shape_of_var(v);
+                shape_take_kept(&s->shapes[n], &(kept_shape){.dtype = v->dtype, .ndim = -1, .height = -1});
+            else if (is_kept_type) /* by the use's own number: the var need not be fetched */
+                shape_take_kept(&s->shapes[n], &env->kept[u->var_id]);
+            else
+                s->shapes[n] = shape_of_var(v);
             s->values[n] = output || !is_kept_type ? NULL : env->values[u->var_id];
         }
     }
