@@ -40,8 +40,9 @@ def refuse_translation() -> None:
                                   f"script with {flag}=0 and FLAGS_enable_pir_api=0 in the environment", "weft.paddle")
 
 
-def _copy_var(block: Any, made: Any) -> None:
-    """Makes a var of the live block like `made`; new if there is none. Thousands may come: each call into Paddle counts."""
+def _copy_var(block: Any, made: Any) -> bool:
+    """Makes a var of the live block like `made`; returns whether it is new. Thousands may come: each call into Paddle
+    counts."""
     name = made.name()
     live = block.desc.find_var(name.encode())
     kind = made.type()
@@ -56,9 +57,10 @@ def _copy_var(block: Any, made: Any) -> None:
     if is_new:
         stops = made.has_stop_gradient() and made.stop_gradient()
         block.create_var(name=name, desc=live, type=kind, stop_gradient=stops)
+    return is_new
 
 
-def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any) -> Any:
+def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any, new_vars: Container[str]) -> Any:
     """Inserts `made`, of another program, into the live block."""
     fresh = block.desc._insert_op(at)
     fresh.set_type(made.type())
@@ -77,13 +79,13 @@ def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any) -> Any:
     if old is not None:
         fresh.set_original_id(old.desc.original_id())
     for name in fresh.output_arg_names():
-        var = block.vars.get(name)
-        if var is not None and var.op is None:
-            var.op = op
+        if name in new_vars and block.vars[name].op is None:
+            block.vars[name].op = op
     return op
 
 
-def _replace_ops(program: Any, block: Any, runs: Iterable[tuple[Any, int, bool]], made: Any) -> tuple[list[Any], list[Any]]:
+def _replace_ops(program: Any, block: Any, runs: Iterable[tuple[Any, int, bool]], made: Any,
+                 new_vars: Container[str]) -> tuple[list[Any], list[Any]]:
     """Carries edits over to a live block: `made` has the edited ops in order, `runs` are Edits.runs. Returns the ops, and
     of each the old one that it was, or None."""
     after: list[Any] = []
@@ -92,7 +94,7 @@ def _replace_ops(program: Any, block: Any, runs: Iterable[tuple[Any, int, bool]]
     for source, count, is_edited in runs:
         if is_edited:
             was.append(before[source] if source is not None else None)
-            after.append(_copy_op(program, block, made.op(next_made), len(after), was[-1]))
+            after.append(_copy_op(program, block, made.op(next_made), len(after), was[-1], new_vars))
             next_made += 1
             continue
         if source > reached:  # those between the last one that stayed and this one went or moved
@@ -121,9 +123,8 @@ def replace(program: Any, todo: Program, edits: Edits, dist_context: Any = None)
     made = core.ProgramDesc(edits.find().print())
     for index in range(len(blocks)):
         live = program.block(index)
-        for var in made.block(index).all_vars():
-            _copy_var(live, var)
-        after, was = _replace_ops(program, live, edits.runs(index), made.block(index))
+        new_vars = {var.name() for var in made.block(index).all_vars() if _copy_var(live, var)}
+        after, was = _replace_ops(program, live, edits.runs(index), made.block(index), new_vars)
         if edits.removes_vars(index):
             _remove_vars(live, set(blocks[index].vars))
         if dist_context is not None:
