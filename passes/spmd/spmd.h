@@ -169,10 +169,11 @@ typedef struct spmd_origin {
 
 typedef struct spmd_var { /* what is looked at most comes first: there are many */
     weft_var *var;
-    bool counts;    /* it is a tensor of known rank */
-    bool is_fixed;  /* annotated: it is as it is */
-    bool is_kept;   /* it lies so before the step and after it: state, and feeds */
-    bool is_pinned; /* whole: another block uses it */
+    bool counts;      /* it is a tensor of known rank */
+    bool is_fixed;    /* annotated: it is as it is */
+    bool is_kept;     /* it lies so before the step and after it: state, and feeds */
+    bool is_pinned;   /* whole: another block uses it */
+    uint8_t priority; /* of its annotation: placements of the first spread first */
     axes_placed want;
     kept_shape whole;
     spmd_origin origin[AXES_MESH]; /* by mesh axis */

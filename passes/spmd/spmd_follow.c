@@ -2,7 +2,8 @@
  *
  * A dimension follows another of the same factor, from inputs to outputs and back. Ops that treat each element for
  * itself come first, since nothing is lost there; the others when those are done. What is there stays: the first
- * placement that reaches a dimension wins, and the user's before all. Whether ops can have what is wanted is not asked
+ * placement that reaches a dimension wins, and the user's before all. Annotations of priority 0 spread until nothing
+ * changes, then those of 1, and so on. Whether ops can have what is wanted is not asked
  * here: spmd_choose.c does, with the price of each side. */
 #include "passes/spmd/spmd.h"
 
@@ -41,7 +42,18 @@ typedef struct follower {
     size_t nclaims;
     bool *is_due; /* by op: a placement of one of its vars has changed since it was looked at */
     uint64_t nchanges;
+    int round; /* the priority of the annotations that spread now */
 } follower;
+
+/* Whose placements an op follows first: annotations; what followed from them; annotations whose round it is, where
+ * others came before. */
+enum { TURN_FIXED, TURN_FOUND, TURN_NEW, NTURNS };
+
+static int turn_of(const follower *f, const spmd_var *v) {
+    if (!v->is_fixed) return TURN_FOUND;
+    if (v->priority > f->round) return NTURNS;
+    return f->round && v->priority == f->round ? TURN_NEW : TURN_FIXED;
+}
 
 /* A longer list of a factor goes on where the shorter one ends; of others the first counts. */
 static void claim_dim(follower *f, const spmd_op *op, const axes_arg *x, int d, const spmd_var *v) {
@@ -60,8 +72,8 @@ static void claim_dim(follower *f, const spmd_op *op, const axes_arg *x, int d, 
     }
 }
 
-static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, const spmd_var *v, bool fixed) {
-    if (!v || x->any || v->is_fixed != fixed || v->whole.ndim != x->ndim) return;
+static void claim_factors(follower *f, const spmd_op *op, const axes_arg *x, const spmd_var *v, int turn) {
+    if (!v || x->any || v->whole.ndim != x->ndim || turn_of(f, v) != turn) return;
     for (int d = 0; d < x->ndim; d++)
         if (v->want.naxes[d]) claim_dim(f, op, x, d, v);
 }
@@ -124,9 +136,9 @@ static void follow_op(follower *f, size_t number) {
     f->is_due[number] = false;
     if (op->kind->why_whole || !r->nfactors || r->nfactors > f->nclaims) return;
     memset(f->claims, 0, r->nfactors * sizeof *f->claims);
-    for (int fixed = 1; fixed >= 0; fixed--) {
-        for (size_t i = 0; i < r->nin; i++) claim_factors(f, op, &r->in[i], op->in[i], fixed);
-        for (size_t o = 0; o < r->nout; o++) claim_factors(f, op, &r->out[o], op->out[o], fixed);
+    for (int turn = 0; turn <= (f->round ? TURN_NEW : TURN_FOUND); turn++) {
+        for (size_t i = 0; i < r->nin; i++) claim_factors(f, op, &r->in[i], op->in[i], turn);
+        for (size_t o = 0; o < r->nout; o++) claim_factors(f, op, &r->out[o], op->out[o], turn);
     }
     for (size_t i = 0; i < r->nin; i++) give(f, number, &r->in[i], op->in[i]);
     for (size_t o = 0; o < r->nout; o++) give(f, number, &r->out[o], op->out[o]);
@@ -143,10 +155,34 @@ static bool sweep(follower *f, bool all) {
 }
 
 /* Accumulators lie as their parameters, under every policy. */
-static weft_status follow_state(follower *f) {
+static void follow_state(follower *f) {
     for (size_t k = 0; k < f->plan->nops; k++)
         if (op_has_effect(f->plan->ops[k].op, OP_OPTIMIZER)) follow_op(f, k);
-    return NULL;
+}
+
+static void follow_round(follower *f) {
+    if (f->plan->policy.spread == SPREAD_NONE) {
+        follow_state(f);
+        return;
+    }
+    do /* every change settles a dimension: it ends */
+        while (sweep(f, false)) {
+        }
+    while (f->plan->policy.spread == SPREAD_ALL && sweep(f, true));
+}
+
+/* The next priority that an annotation has, whose vars are looked at again; false: that was the last. */
+static bool next_round(follower *f) {
+    int next = UINT8_MAX + 1;
+    for (size_t i = 0; i < f->plan->nvars; i++) {
+        const spmd_var *v = &f->plan->vars[i];
+        if (v->is_fixed && v->priority > f->round && v->priority < next) next = v->priority;
+    }
+    if (next > UINT8_MAX) return false;
+    f->round = next;
+    for (size_t i = 0; i < f->plan->nvars; i++)
+        if (f->plan->vars[i].is_fixed && f->plan->vars[i].priority == next) call_for(f, f->plan->vars[i].var);
+    return true;
 }
 
 weft_status spmd_follow(spmd_plan *plan) {
@@ -157,11 +193,8 @@ weft_status spmd_follow(spmd_plan *plan) {
     f.is_due = ARENA_ARRAY(&plan->memory, bool, plan->nops + 1);
     if (!f.claims || !f.is_due) return base_out_of_memory();
     memset(f.is_due, true, plan->nops);
-    if (plan->policy.spread == SPREAD_NONE) return follow_state(&f);
-    do /* every change settles a dimension: it ends */
-        while (sweep(&f, false)) {
-        }
-    while (plan->policy.spread == SPREAD_ALL && sweep(&f, true));
+    do follow_round(&f);
+    while (next_round(&f));
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/json.h"
 #include "ops/infer.h"
 
 /* --- the mesh ----------------------------------------------------------------------------------------------------- */
@@ -144,6 +145,21 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, con
     return NULL;
 }
 
+/* The member "priority" of its entry in the sidecar. */
+static weft_status read_priority(spmd_plan *plan, spmd_var *v) {
+    const char *json = v->var->rest->dist_extra_json;
+    json_t *entry = NULL;
+    if (!v->var->dist || !json || !strstr(json, "\"priority\"")) return NULL;
+    TRY(json_read(plan->program->context, json, strlen(json), v->var->name->bytes, &entry));
+    const json_t *value = json_object_get(entry, "priority");
+    json_int_t priority = json_integer_value(value);
+    bool fits = !value || (json_is_integer(value) && priority >= 0 && priority <= UINT8_MAX);
+    if (fits) v->priority = (uint8_t)priority;
+    json_decref(entry);
+    if (fits) return NULL;
+    return weft_pass_refuse(plan->pass, "var %s: expected a priority from 0 to %d", v->var->name->bytes, UINT8_MAX);
+}
+
 static weft_var *arg_of(const weft_op *op, bool output, const name *wanted) {
     FOR_EACH_ARG(op, output, u)
     if (use_var(op->program, u)->name == wanted) return use_var(op->program, u);
@@ -250,6 +266,7 @@ weft_status spmd_read(spmd_plan *plan) {
     read_vars(plan);
     TRY(spmd_kinds_init(plan));
     TRY(read_ops(plan));
+    for (size_t i = 0; i < plan->nvars; i++) TRY(read_priority(plan, &plan->vars[i]));
     TRY(read_annotations(plan));
     return plan->is_fx ? spmd_fx_read(plan) : NULL;
 }

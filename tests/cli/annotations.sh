@@ -68,4 +68,12 @@ odd 'what an op does not read' 'relu #1: var x: the annotation is of no argument
     '' '{"idx": 1, "type": "relu", "mesh": 0, "inputs": {"x": ["dp", -1]}}'
 odd 'an annotation that names no mesh' 'var x: the annotation names no mesh' '"x": {"dims_mapping": [0, -1]}' ''
 odd "a var of another block" 'var n: the annotation is of a var that another block uses' '"n": {"mesh": 0, "dims_mapping": [0]}' ''
+
+# An extent that is smaller than the mesh is whole on all ranks.
+printf '{"meshes": [{"shape": [8], "ids": [0, 1, 2, 3, 4, 5, 6, 7], "dims": ["r"]}], "vars": {"x": {"mesh": 0, "dims_mapping": ["r", -1]}, "linear_0.w_0": {"mesh": 0, "dims_mapping": [-1, 0]}}}\n' >"$folder/annotate.json"
+for var in x:0:4 linear_0.w_0:1:6; do
+    d=${var#*:}
+    says 0 "var ${var%%:*}: annotated .*, but dimension ${d%:*} of extent ${d#*:} leaves some of 8 ranks without elements: it is whole" \
+        "${var%%:*} is smaller than the mesh: told" expand -v --strict
+done
 finish

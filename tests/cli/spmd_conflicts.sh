@@ -57,6 +57,28 @@ for axis in dp:a mp:b; do
     says 0 "conflict over mesh axis ${axis%:*} at elementwise_add #0, a rank receives: dimension 0 of ${axis#*:} [0-9]* bytes.*, none [0-9]* bytes" \
         "two axes that ask for one dimension: ${axis%:*}" "$weft" opt --no-prove "$folder/axes.yaml" --passes spmd_propagate -o "$folder/placed.yaml"
 done
+# What is annotated with a priority spreads in rounds: batch first, then parts of layers, then of state.
+program '[0, -1]' '[-1, 0]' >"$folder/rounds.yaml"
+first() { # priorities of a and b, how the sum lies
+    for var in a:$1 b:$2; do
+        sed -i "s/^    ${var%:*}: \(.*\)\(\], extra: .*\|\]\)}}$/    ${var%:*}: \1], extra: '{\"priority\": ${var#*:}}'}}/" "$folder/rounds.yaml"
+    done
+    "$weft" opt -q --no-prove "$folder/rounds.yaml" --passes spmd_propagate -o "$folder/placed.yaml" &&
+        "$weft" show "$folder/placed.yaml" --placements | grep -q "^c: $3$"
+    ok $? "priorities $1 and $2: the sum lies as $3"
+}
+first 0 0 '\[mp, -\]'
+first 1 0 '\[-, mp\]'
+first 3 7 '\[mp, -\]'
+first 7 3 '\[-, mp\]'
+sed -i 's/"priority": 3/"priority": -3/' "$folder/rounds.yaml"
+says 1 'var b: expected a priority from 0 to 255' 'a priority is no negative number' \
+    "$weft" opt --no-prove "$folder/rounds.yaml" --passes spmd_propagate -o "$folder/placed.yaml"
+sed "s/, dist: {.*}}$/}/; /^meshes/d; /^- {shape/d" "$folder/rounds.yaml" >"$folder/plain.yaml"
+printf '{"meshes": [{"shape": [2], "ids": [0, 1], "dims": ["mp"]}], "vars": {"a": {"mesh": 0, "dims_mapping": ["mp", -1], "priority": 1}, "b": {"mesh": 0, "dims_mapping": [-1, "mp"]}}}' >"$folder/annotate.json"
+"$weft" opt -q --no-prove "$folder/plain.yaml" --dist "$folder/annotate.json" --passes spmd_propagate -o "$folder/placed.yaml" &&
+    "$weft" show "$folder/placed.yaml" --placements | grep -q '^c: \[-, mp\]$'
+ok $? 'a sidecar gives priorities'
 # Layers that are alike are told once.
 sed 's/elementwise_mul: {X: c, Y: d}/elementwise_add: {X: a, Y: b}/' "$folder/odds.yaml" >"$folder/again.yaml"
 says 0 'conflict over mesh axis mp at elementwise_add #[0-9], .*; and [12] ops like it' 'ops that are alike are told once' \
