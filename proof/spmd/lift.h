@@ -48,6 +48,11 @@ typedef struct named_view {
     uint32_t key, term; /* key: the view's own term */
 } named_view;
 
+/* A value, and a concatenation of the serial program that it is in: elements of it are. */
+typedef struct flat_member {
+    uint32_t member, flat;
+} flat_member;
+
 /* What becomes of a rank's value that by itself is no serial value: of a mean over its part of the elements once it is
  * multiplied by own / total; of a maximum, minimum or product of its part once ranks along the axes reduce it. */
 typedef struct kept_share {
@@ -78,6 +83,8 @@ typedef struct lifter {
     size_t nterms;     /* of the programs; lifted terms are more */
     named_view *views; /* by key */
     size_t nviews, views_capacity;
+    flat_member *flats; /* by member */
+    size_t nflats;
     kept_share *shares; /* rank by rank, in each round */
     size_t nshares, shares_capacity;
     hash_table shapes;     /* a serial term of each shape */
@@ -228,6 +235,9 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out);
 /* An all-gather of parts along any dimensions; a slice that is the rank's part of what all have. */
 WEFT_MUST_USE weft_status lift_gather_boxes(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x,
                                             bool *out_is, lifted *out);
+/* Whether the rank's part of an extent along the axes is this one; *out: how they cut dimension `d` then. */
+bool lift_is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own, int d,
+                        axis_placement *out);
 /* What all ranks know to be a slice of a value, as the rank's part of it along dimension `d` and the axis. That is as
  * true where the bounds are those of the part; false: they are not. */
 WEFT_MUST_USE weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lifted *x, bool *out_is);
@@ -237,6 +247,13 @@ WEFT_MUST_USE weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, boo
 
 /* The bounds of a slice of `b->whole`, clamped; false: they are not known. */
 bool lift_slice_bounds(const weft_op *op, box *b);
+
+/* lift_rows.c. Finds out what the serial program puts one behind another. */
+WEFT_MUST_USE weft_status lift_list_flats(lifter *l, arena *memory);
+/* Rows of such, as the rank's part of it along the axis, where the serial program reads it as argument `arg` of what
+ * `op` is of the rank; *out_is false: they are none. */
+WEFT_MUST_USE weft_status lift_rows_as_part(lifter *l, size_t rank, size_t axis, uint32_t op, size_t arg, lifted *x,
+                                            bool *out_is);
 
 /* lift_views.c. Finds out which views the serial program makes. */
 WEFT_MUST_USE weft_status lift_name_views(lifter *l, arena *memory);

@@ -185,8 +185,8 @@ bool lift_join(const box *boxes, size_t n, size_t axis, box *out) {
 
 /* How the rank's part of `extent` elements lies where they are dealt out along these axes. That is evenly or in parts
  * of the extent divided and rounded up; false: that part is not [offset, offset + own). */
-static bool is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own,
-                          int d, axis_placement *out) {
+bool lift_is_part_along(const lifter *l, size_t rank, uint32_t axes, int64_t extent, int64_t offset, int64_t own, int d,
+                        axis_placement *out) {
     int64_t n = lift_extent(l, axes), parts[LIFT_RANKS], first = 0;
     int list[LIFT_AXES], count = 0;
     *out = sharded(d);
@@ -234,11 +234,11 @@ static uint32_t part_axes(const lifter *l, size_t rank, uint32_t id, const lifte
     for (uint32_t i = 0; i <= all; i++) {
         uint32_t axes = i ? i : told; /* what is told first */
         bool fits = axes && (axes & free_axes) == axes && is_of_place(l, rank, id, axes, false) &&
-                    is_part_along(l, rank, axes, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
+                    lift_is_part_along(l, rank, axes, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
         if (fits) return axes;
     }
     bool fits = told && (told & free_axes) == told &&
-                is_part_along(l, rank, told, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
+                lift_is_part_along(l, rank, told, b->whole[d], b->offset[d], b->extent[d], (int)d, out);
     return fits ? told : 0;
 }
 
@@ -248,7 +248,7 @@ weft_status lift_box_as_part(lifter *l, size_t rank, size_t axis, size_t d, lift
     value whole;
     *out_is = x->state == LIFT_KNOWN && is_replicated(x->placed[axis]) && !lift_is_sharded_at(l, x, (int)d) &&
               lift_as_box(l->t, x->term, &b) && d < b.ndim && is_cut_at(&b, d) &&
-              is_part_along(l, rank, UINT32_C(1) << axis, b.whole[d], b.offset[d], b.extent[d], (int)d, &placed);
+              lift_is_part_along(l, rank, UINT32_C(1) << axis, b.whole[d], b.offset[d], b.extent[d], (int)d, &placed);
     if (!*out_is) return NULL;
     b.offset[d] = 0;
     b.extent[d] = b.whole[d];
@@ -370,7 +370,7 @@ weft_status lift_own_rows(lifter *l, size_t rank, uint32_t id, bool *out_is, lif
         uint32_t axes = i % count;
         axis_placement placed;
         if (!axes || (axes & replicated) != axes ||
-            !is_part_along(l, rank, axes, whole[d + nwhole - ndim], h->ints[0] / row, dims[d], (int)d, &placed))
+            !lift_is_part_along(l, rank, axes, whole[d + nwhole - ndim], h->ints[0] / row, dims[d], (int)d, &placed))
             continue;
         if (i < count && !is_had_elsewhere(l, rank, of, axes)) continue;
         if (!is_own_slice(l, rank, id, axes, part, &x)) continue;

@@ -76,12 +76,14 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
 
 /* Takes constants and slices among the arguments, all or number `one`, for parts along dimension `d`. */
 static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one, bool *out_any) {
+    uint32_t op = term_args(f->l->t, f->id)[0].term;
     *out_any = false;
     for (size_t i = 0; i < f->nargs; i++) {
         bool is_part = false;
         if (one != f->nargs && i != one) continue;
         TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
         if (!is_part) TRY(lift_box_as_part(f->l, f->rank, axis, d, &f->args[i], &is_part));
+        if (!is_part && d == 0) TRY(lift_rows_as_part(f->l, f->rank, axis, op, i, &f->args[i], &is_part));
         *out_any |= is_part;
     }
     return NULL;

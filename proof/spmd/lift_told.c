@@ -52,13 +52,17 @@ static bool read_told(const lifter *l, size_t rank, const weft_var *v, const int
     return true;
 }
 
-/* Whether the elements are those of the rank's part of a value, along dimensions of these extents; those that are told
- * to be partial have zeros where other ranks have theirs. */
-static bool are_part(walk *w, const elements *e, const lifted *part, size_t rank, const int64_t *whole) {
+/* Whether the elements are those of the rank's part of a value, along dimensions of these extents, or of a stretch of
+ * one that begins at most `most` elements behind its first: *out_first. */
+static bool are_part(walk *w, const elements *e, const lifted *part, size_t rank, const int64_t *whole, int64_t most,
+                     int64_t *out_first) {
     int64_t *places = ARENA_ARRAY(&w->memory, int64_t, (size_t)e->count);
     if (!places) return w->failed = true, false;
-    if (!elements_list_part(w, part, rank, e->ndim, e->dims, whole, places)) return false;
-    return memcmp(places, e->at, (size_t)e->count * sizeof *places) == 0;
+    if (!e->count || !elements_list_part(w, part, rank, e->ndim, e->dims, whole, places)) return false;
+    int64_t first = *out_first = e->at[0] - places[0];
+    bool good = first >= 0 && first <= most;
+    for (int64_t i = 0; i < e->count && good; i++) good = e->at[i] - places[i] == first;
+    return good;
 }
 
 /* The rank's part among zeros: as `part` says, and along `axis` besides, which cuts dimension `d` of it once more. Then
@@ -94,19 +98,26 @@ static bool has_zeros(const elements *e) {
     return false;
 }
 
+/* What the elements of a rank are the part of: a stretch of the value that they are of. */
+typedef struct stretch {
+    bool is_asked; /* else it must be all of the value */
+    int64_t first, numel;
+} stretch;
+
 /* Whether they are the rank's part of a value of these extents; *part gets the axes along which it is partial, *of what
  * is held so that it makes that. Ranks whose zeros are elsewhere have no addends of one sum. */
-static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, uint32_t sums, lifted *part,
+static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, uint32_t sums, stretch *s, lifted *part,
                  lifted *of) {
     const lifter *l = w->l;
-    int64_t numel = 1;
-    for (size_t d = 0; d < e->ndim; d++) numel = lift_product(numel, whole[d]);
-    if (term_numel(l->t, e->base) != numel) return false;
+    int64_t all = term_numel(l->t, e->base);
+    s->numel = 1, s->first = 0;
+    for (size_t d = 0; d < e->ndim; d++) s->numel = lift_product(s->numel, whole[d]);
+    if (s->numel <= 0 || (s->is_asked ? all < s->numel : all != s->numel)) return false;
     for (size_t k = 0; k < l->grid.naxes; k++)
         if ((e->partial >> k & 1) && !is_replicated(part->placed[k])) return false;
-    bool found = !has_zeros(e) && are_part(w, e, part, rank, whole);
+    bool found = !has_zeros(e) && are_part(w, e, part, rank, whole, all - s->numel, &s->first);
     *of = *part;
-    for (size_t k = 0; k < l->grid.naxes && !found; k++) {
+    for (size_t k = 0; k < l->grid.naxes && !found && all == s->numel; k++) {
         if (!(sums >> k & 1) || (e->partial >> k & 1) || !is_replicated(part->placed[k])) continue;
         for (size_t d = 0; d < e->ndim && !found; d++) found = are_part_among_zeros(w, e, part, rank, whole, k, d, of);
         if (found) part->placed[k] = PARTIAL;
@@ -118,17 +129,17 @@ static bool fits(walk *w, const elements *e, size_t rank, const int64_t *whole, 
 }
 
 /* The part of what they are elements of, or of that under the extents that vars say. */
-static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v, int64_t *whole, lifted *part,
-                      lifted *of) {
+static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v, int64_t *whole, stretch *s,
+                      lifted *part, lifted *of) {
     const lifter *l = w->l;
     uint32_t sums = lift_axes_of_sums(l, v);
     size_t ndim;
     if (e->base == TERM_NONE || e->ndim != v->ndim) return false;
     const int64_t *dims = term_dims(l->t, e->base, &ndim);
     if (dims && ndim == e->ndim && read_told(l, rank, v, e->dims, dims, part, whole) &&
-        fits(w, e, rank, whole, sums, part, of))
+        fits(w, e, rank, whole, sums, s, part, of))
         return true;
-    return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, part, of);
+    return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, s, part, of);
 }
 
 static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_var *v, lifted *out) {
@@ -138,11 +149,13 @@ static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_va
         walk w;
         elements e;
         lifted part, of;
+        stretch s = {.is_asked = out->state == LIFT_UNKNOWN};
         int64_t whole[WEFT_MAX_RANK];
         elements_begin(&w, l, (elements_depth)depth);
-        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &part, &of)) {
+        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &s, &part, &of)) {
             value all = value_of(e.base);
-            status = term_reshape(l->t, all, e.ndim, whole, &all);
+            if (s.numel != term_numel(l->t, e.base)) status = term_part(l->t, all, s.first, s.numel, &all);
+            if (!status) status = term_reshape(l->t, all, e.ndim, whole, &all);
             part.state = LIFT_KNOWN, part.term = all.term;
             of.term = e.base;
             lift_name_family(l, &of, 1, &part);

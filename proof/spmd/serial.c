@@ -85,6 +85,7 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     TRY(lift_grid_init(l, &j->memory));
     if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
     TRY(lift_name_views(l, &j->memory));
+    TRY(lift_list_flats(l, &j->memory));
     if (!l->known || !l->wanted || !l->record || !l->turn || !l->rows || !l->told) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);

@@ -38,8 +38,9 @@ typedef struct recorded {
     double mean_loss;
 } recorded;
 
-/* With a mistake the first was proved, and wrong; of parts of sums the others were not proved. */
-static const int kept[] = {951, 207, 572};
+/* With a mistake the first was proved, and wrong; the others were not proved: parts of sums, members of a concatenation,
+ * some rows of uneven columns. */
+static const int kept[] = {951, 207, 572, 1791, 2541};
 
 static weft_context *context;
 static bool is_told;
@@ -338,7 +339,7 @@ int main(int argc, char **argv) {
         if (from < n) close_recorded(&c);
     }
     if (nfound) printf("%d of %d proved; of %d with a mistake %d, that left the same\n", nproved, n, nwrong, nharmless);
-    int least = n > 200 ? 96 : 99; /* of a hundred */
+    int least = n > 200 ? 98 : 99; /* of a hundred */
     check(!nfound || n < 200 || nproved >= least * n / 100, "only %d of %d are proved", nproved, n);
     globfree(&found);
     weft_pass_list_destroy(behind);
