@@ -1,14 +1,16 @@
 """A pair on a link of 1 Gbit/s, simulated or measured: as it is, and as micro_pipeline_tp makes it.
 
-usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER] | measured LAYERS LEAST | drawn COUNT
+usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER] | measured LAYERS LEAST | drawn COUNT [CLUSTER]
 hidden: GPT-like products on 2, 4 and 8 ranks. The share of the communication that chunks hide, of what can be hidden: the
         smaller one of it and of (n - 1)/n of the computing. A layer's four pairs together must
         reach 95 %.
 guard:  COUNT shapes, drawn; with the guard on none may take longer than as it is. CLUSTER: another one than that link.
 measured: the same as hidden, run on two hosts (MICRO_HERE starts a command on the first, MICRO_HOSTS and MICRO_AGENT are what weft run
-        --launch is given): medians of alternating runs. LAYERS: how many of the sizes. Each layer must reach LEAST. The last column is
-        what could be hidden if messages took of the processors what plain sockets take at that rate: products lose that time.
-drawn:  COUNT shapes with the guard on, run there: none may take longer than as it is beyond noise."""
+        --launch is given): medians of alternating runs. LAYERS: how many of the sizes. Each layer must reach LEAST. hidden_at_best is
+        what could be hidden if messages took of the processors what plain sockets take at that rate: products lose that time. Then what the
+        model says, calibrated there, and what the guard decides.
+drawn:  COUNT shapes with the guard on, run there, or on threads where there is no MICRO_HOSTS: none may take longer than as it is beyond
+        noise."""
 import json, os, random, re, statistics, subprocess, sys
 import numpy as np
 
@@ -46,6 +48,7 @@ def call(*args, head=()):
     done = subprocess.run([*head, weft, *args], capture_output=True, text=True)
     if done.returncode:
         sys.exit(f'{args[0]}: {done.stderr[-300:]}')
+    return done.stderr
 
 
 def step(programs, n):
@@ -54,15 +57,26 @@ def step(programs, n):
     return found['steps']['median_seconds'], found['rank_times'][0]
 
 
+def rewrite(path, words, options):
+    """What the pass says of it."""
+    return call('opt', path, words, '--no-prove', '--passes', f'micro_pipeline_tp: {{cluster: {cluster}{options}}}', '-o', f'{folder}/rank{{rank}}.yaml')
+
+
+def predicted(path):
+    """Seconds as it is and in chunks, and what the guard makes of it."""
+    chunks, whole = map(float, re.search(r'([\d.]+) us for ([\d.]+) us', rewrite(path, '-v', ', guard: off')).groups())
+    return 1e-6 * whole, 1e-6 * chunks, 'taken' if 'predicted gain' in rewrite(path, '-v', '') else 'left'
+
+
 def cut(path, n, options):
-    call('opt', path, '-q', '--no-prove', '--passes', f'micro_pipeline_tp: {{cluster: {cluster}{options}}}', '-o', f'{folder}/rank{{rank}}.yaml')
+    rewrite(path, '-q', options)
     return [f'{folder}/rank{r}.yaml' for r in range(n)]
 
 
 def hidden():
     """Shares of pairs are printed; that of a layer's four together counts. Sums of chunks are priced, those of a reduce-scatter are not."""
     bad = 0
-    print('pair,ranks,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share')
+    print('pair,ranks,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share,decision')
     for n in 2, 4, 8:
         for h, tokens in (768, 2048), (1024, 4096), (2048, 4096):
             saved = most = 0
@@ -73,7 +87,7 @@ def hidden():
                 here = min(times['collective_seconds'], (n - 1) / n * times['compute_seconds'])
                 saved, most = saved + before - after, most + here
                 print(f"{kind},{n},{tokens // n},{inner},{columns},{1e3 * times['collective_seconds']:.2f},{1e3 * times['compute_seconds']:.2f},"
-                      f'{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / here:.3f}')
+                      f'{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / here:.3f},{predicted(path)[2]}')
             print(f'layer,{n},{tokens // n},{h},,,,,,{saved / most:.3f}')
             bad += saved < 0.95 * most
     sys.exit(bad > 0)
@@ -96,8 +110,10 @@ def guard(count):
 
 
 def launched(*args):
-    """On two hosts."""
-    call(*args, '--ranks', '2', '--launch', '--hosts', os.environ['MICRO_HOSTS'], '--launch-agent', os.environ['MICRO_AGENT'], head=os.environ['MICRO_HERE'].split())
+    """On two hosts, or on threads where none are given."""
+    hosts = os.environ.get('MICRO_HOSTS')
+    there = ['--launch', '--hosts', hosts, '--launch-agent', os.environ['MICRO_AGENT']] if hosts else []
+    call(*args, '--ranks', '2', *there, head=os.environ['MICRO_HERE'].split() if hosts else ())
 
 
 def run(programs, steps):
@@ -130,37 +146,38 @@ def plain_share():
 
 
 def measure(kind, n, rows, inner, columns, rounds=5, steps=20):
-    """Seconds as it is, in chunks, of the collective alone and of the product alone."""
+    """Seconds as it is, in chunks, of the collective alone and of the product alone; and what was predicted."""
     feed([rows if kind == 'gather' else n * rows, inner], [inner, columns])
     plain = [graph(kind, n, rows, inner, columns)]
+    words = predicted(plain[0])
     before, after = alternating([plain, cut(plain[0], n, ', guard: off')], steps, rounds)
     feed([n * rows, inner], [inner, columns])
     computing = run([graph('product', n, rows, inner, columns)], steps)
     alone = ('gathering', [rows, inner], inner) if kind == 'gather' else ('scattering', [n * rows, columns], columns)
     feed(alone[1], [alone[2], 1])
-    return before, after, run([graph(alone[0], n, rows, alone[2], 1)], steps), computing
+    return before, after, run([graph(alone[0], n, rows, alone[2], 1)], steps), computing, words
 
 
 def measured(layers, least):
     bad, n, share = 0, 2, plain_share()
     print(f'plain sockets take {share:.3f} of a core of each host')
-    print('pair,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share,hidden_at_best')
+    calibrate(n)
+    print('pair,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share,hidden_at_best,predicted_as_it_is_ms,predicted_in_chunks_ms,decision')
     for h, tokens in ((768, 2048), (1024, 4096), (2048, 4096))[:layers]:
         saved = most = best = 0
         for kind, inner, columns in ('gather', h, 3 * h // n), ('scatter', h // n, h), ('gather', h, 4 * h // n), ('scatter', 4 * h // n, h):
-            before, after, communication, computing = measure(kind, n, tokens // n, inner, columns)
+            before, after, communication, computing, (whole, chunks, decision) = measure(kind, n, tokens // n, inner, columns)
             here, at_best = [min(part * communication, (n - 1) / n * computing) for part in (1, 1 - share)]
             saved, most, best = saved + before - after, most + here, best + at_best
             print(f'{kind},{tokens // n},{inner},{columns},{1e3 * communication:.2f},{1e3 * computing:.2f},{1e3 * before:.2f},{1e3 * after:.2f},'
-                  f'{(before - after) / here:.3f},{at_best / here:.3f}', flush=True)
+                  f'{(before - after) / here:.3f},{at_best / here:.3f},{1e3 * whole:.2f},{1e3 * chunks:.2f},{decision}', flush=True)
         print(f'layer,{tokens // n},{h},,,,,,{saved / most:.3f},{best / most:.3f}', flush=True)
         bad += saved < least * most
     sys.exit(bad > 0)
 
 
-def drawn(count):
+def calibrate(n):
     """The guard goes by what weft calibrate measures here, and what small chunks take more than a small pair: threads that wake up."""
-    draw, bad, taken, n = random.Random(11), 0, 0, 2
     launched('calibrate', graph('product', n, 512, 768, 1024), '--most-bytes', str(4 << 20), '-o', cluster)
     feed([1, 16], [16, 16])
     small = [graph('gather', n, 1, 16, 16)]
@@ -169,6 +186,12 @@ def drawn(count):
     with open(cluster, 'w') as f:
         f.write(found)
     print(found, flush=True)
+
+
+def drawn(count):
+    draw, bad, taken, n = random.Random(11), 0, 0, 2
+    if len(sys.argv) < 6:
+        calibrate(n)
     for _ in range(count):
         kind, shape = draw.choice(('gather', 'scatter')), [draw.choice((1, 16, 64, 250, 512)), draw.choice((64, 384, 1024)), draw.choice((96, 512, 2048))]
         plain = graph(kind, n, *shape)
@@ -184,7 +207,7 @@ def drawn(count):
     sys.exit(bad > 0)
 
 
-if what == 'guard' and len(sys.argv) > 5:
+if len(sys.argv) > 5 and what in ('guard', 'drawn'):
     cluster = sys.argv[5]
 if what == 'hidden':
     hidden()
