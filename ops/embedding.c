@@ -43,6 +43,29 @@ weft_status infer_class_centers(infer *i) {
     return NULL;
 }
 
+/* A row is the last dimension. */
+weft_status infer_shuffle_batch(infer *i) {
+    const shape *x = infer_in(i, 0);
+    int64_t rows = 1;
+    if (!shape_known(x)) return NULL;
+    for (int32_t d = 0; d + 1 < x->ndim; d++) rows = rows < 0 || x->dims[d] < 0 ? -1 : rows * x->dims[d];
+    if (infer_out(i, 0)) *infer_out(i, 0) = *x;
+    shape_set(infer_out(i, 1), WEFT_INT64, 1, &rows);
+    if (infer_out(i, 2) && infer_nin(i, 1)) *infer_out(i, 2) = *infer_in(i, 1);
+    return NULL;
+}
+
+weft_status infer_tdm_child(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x)) return NULL;
+    shape out = *x;
+    TRY(shape_append(i, &out, attr_int(i->op, "child_nums", 0)));
+    out.dtype = (int32_t)attr_int(i->op, "dtype", WEFT_INT32);
+    for (int o = 0; o < 2; o++)
+        if (infer_out(i, o)) *infer_out(i, o) = out;
+    return NULL;
+}
+
 /* Without the two counts where use_cvm is false. */
 weft_status infer_cvm(infer *i) {
     const shape *x = infer_in(i, 0);

@@ -107,7 +107,7 @@ weft_status infer_matrix_rank(infer *i) {
     if (!shape_known(x)) return NULL;
     if (x->ndim < 2) return infer_error(i, "expected matrices");
     set_batch_of(i, 0, x, NO_EXTENT, NO_EXTENT);
-    if (infer_out(i, 0)) infer_out(i, 0)->dtype = WEFT_INT32;
+    if (infer_out(i, 0)) infer_out(i, 0)->dtype = op_is(i->op, "matrix_rank") ? WEFT_INT32 : WEFT_INT64;
     return NULL;
 }
 

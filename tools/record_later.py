@@ -43,6 +43,11 @@ def moves(rng, f32, case):
 
 def draws(rng, f32, case):
     c = []
+    c.append(case('shuffle_batch', 'a', {'X': f32(4, 3), 'Seed': np.array([7], 'int64')}, {'Out': 'float32', 'ShuffleIdx': 'int64', 'SeedOut': 'int64'},
+                  {'startup_seed': 3}, ['X'], 'Out'))
+    tree = np.array([[0, 0, 0, 1, 2], [0, 1, 0, 3, 4], [0, 1, 0, 5, 0], [3, 2, 1, 0, 0], [4, 2, 1, 0, 0], [5, 2, 2, 0, 0]], 'int32')
+    c.append(case('tdm_child', 'a', {'X': np.array([[1], [2], [0], [5]], 'int32'), 'TreeInfo': tree}, {'Child': 'int32', 'LeafMask': 'int32'},
+                  {'child_nums': 2, 'dtype': 2}))
     label = np.array([7, 3, 7, 11], 'int64')
     c.append(case('class_center_sample', 'seed', {'Label': label}, {'RemappedLabel': 'int64', 'SampledLocalClassCenter': 'int64'},
                   {'num_classes': 12, 'num_samples': 6, 'ring_id': 0, 'rank': 0, 'nranks': 1, 'fix_seed': True, 'seed': 5}))
@@ -138,6 +143,10 @@ def newer(rng, f32, case):
                                      ('moving_average_abs_max_scale', observed, {**scales, **seen}, {})):
         folder = op + '_grad' if 'quantize' in op else 'straight_through_estimator_grad'
         c.append({**case(op, 'a', {'X': f32(2, 3), **more}, outputs, attrs, ['X'], 'Out'), 'folder': folder})
+    near = f32(2, 3, 3)
+    near[0, 2] = near[0, 0] + 1e-3 * near[0, 1]
+    for n, atol, more in (('share', [0.1, 0.0], {'rtol': f32(2, low=0.2, high=0.4)}), ('usual', [0.0, 0.05], {})):
+        c.append(case('matrix_rank_atol_rtol', n, {'x': near, 'atol': np.array(atol, 'float32'), **more}, {'out': 'int64'}, {'hermitian': False}))
     c.append(case('standard_gamma', 'a', {'x': f32(2, 3, low=0.2, high=5)}, {'out': 'float32'}))
     c.append(case('binomial', 'a', {'count': np.array([[3, 100], [0, 7]], 'float32'), 'prob': f32(2, 2, low=0)}, {'out': 'int64'}))
     return c

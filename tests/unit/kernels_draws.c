@@ -287,6 +287,44 @@ Test(kernels_draws, a_permutation_has_each_number_once_at_any_place) {
         for (int k = 0; k < N; k++) expect_share("a number's place", at[i][k], RUNS, 1.0 / N);
 }
 
+/* No row stays where it was; each other place is as likely. The next seed is Paddle's. */
+Test(kernels_draws, shuffled_rows_are_all_elsewhere) {
+    enum { N = 4, RUNS = 4000 };
+    static const float x[2 * N] = {0, 0, 1, 10, 2, 20, 3, 30};
+    static const int64_t seed = 7;
+    double at[N][N] = {{0}};
+    for (uint64_t run = 0; run < RUNS; run++) {
+        float out[2 * N], back[2 * N];
+        int64_t order[N], next = 0;
+        kernel_test t;
+        kernel_test_init(&t, "shuffle_batch");
+        t.op_seed = run;
+        kernel_test_in(&t, "X", WEFT_FP32, x, N, 2, -1);
+        kernel_test_in(&t, "Seed", WEFT_INT64, &seed, 1, -1, -1);
+        kernel_test_out(&t, "Out", WEFT_FP32, out, N, 2, -1);
+        kernel_test_out(&t, "ShuffleIdx", WEFT_INT64, order, N, -1, -1);
+        kernel_test_out(&t, "SeedOut", WEFT_INT64, &next, 1, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        cr_assert_eq(next, 117649);
+        for (int i = 0; i < N; i++) {
+            cr_assert(order[i] >= 0 && order[i] < N && order[i] != i);
+            cr_assert(out[2 * i] == (float)order[i] && out[2 * i + 1] == 10 * (float)order[i]);
+            at[i][order[i]]++;
+        }
+        kernel_test_init(&t, "shuffle_batch_grad");
+        kernel_test_in(&t, "Out@GRAD", WEFT_FP32, out, N, 2, -1);
+        kernel_test_in(&t, "ShuffleIdx", WEFT_INT64, order, N, -1, -1);
+        kernel_test_out(&t, "X@GRAD", WEFT_FP32, back, N, 2, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        cr_assert_eq(memcmp(back, x, sizeof x), 0);
+    }
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < N; k++)
+            if (k != i) expect_share("a row's place", at[i][k], RUNS, 1.0 / (N - 1));
+}
+
 /* With noise of Gumbel's distribution the largest is a class with its share of the softmax. */
 Test(kernels_draws, gumbel_softmax_is_hard_where_softmax_says) {
     static float out[MANY * CLASSES];

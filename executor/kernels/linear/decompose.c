@@ -282,37 +282,83 @@ static weft_status run_svd_grad(const kernel_call *c) {
 const kernel kernel_svd = {prepare_svd, run_svd};
 const kernel kernel_svd_grad = {prepare_svd_grad, run_svd_grad};
 
-static weft_status prepare_matrix_rank(kernel_prepare *p) {
-    TRY(prepare_parts(p, type_in(p, 0), 1));
-    parts_state *s = p->state;
-    if (type_in(p, 1)) return kernel_unsupported(p, "TolTensor: expected none");
-    s->tolerance = attr_bool(p->op, "use_default_tol", true) ? -1 : attr_float(p->op, "tol", 0);
+enum { RANK_X, RANK_LEAST, RANK_SHARE };
+
+/* Tolerances are tensors of one number, or of one for each matrix. */
+static weft_status prepare_rank(kernel_prepare *p, int ntolerances) {
+    TRY(prepare_parts(p, type_in(p, RANK_X), 1));
+    const parts_state *s = p->state;
+    for (int i = RANK_LEAST; i < RANK_LEAST + ntolerances; i++) {
+        const tensor *t = type_in(p, i);
+        if (!t) continue;
+        TRY(require_real(p, t, p->schema->inputs[i].name));
+        if (t->numel != 1) TRY(require_numel(p, t, s->count, p->schema->inputs[i].name));
+    }
     TRY(require_present(p, type_out(p, 0), "Out"));
-    if (type_out(p, 0)->dtype != WEFT_INT32) return kernel_unsupported(p, "expected Out of int32");
+    TRY(require_integers(p, type_out(p, 0), "Out"));
     return require_numel(p, type_out(p, 0), s->count, "Out");
 }
 
+static weft_status prepare_matrix_rank(kernel_prepare *p) {
+    TRY(prepare_rank(p, 1));
+    parts_state *s = p->state;
+    s->tolerance = attr_bool(p->op, "use_default_tol", true) ? -1
+                   : type_in(p, RANK_LEAST)                  ? 0
+                                                             : attr_float(p->op, "tol", 0);
+    return NULL;
+}
+static weft_status prepare_matrix_rank_atol_rtol(kernel_prepare *p) {
+    TRY(prepare_rank(p, 2));
+    ((parts_state *)p->state)->tolerance = -1;
+    return require_present(p, type_in(p, RANK_LEAST), "atol");
+}
+
+static double tolerance_of(const tensor *t, int64_t k) {
+    return tensor_real(t, t->numel == 1 ? 0 : k);
+}
+
+/* A singular value counts if it is larger. */
+static double matrix_rank_tolerance(const kernel_call *c, int64_t k, double largest, double usual) {
+    const parts_state *s = c->state;
+    const tensor *least = arg_in(c, RANK_LEAST);
+    return fmax(s->tolerance < 0 ? usual * largest : s->tolerance, least ? tolerance_of(least, k) : 0);
+}
+/* Without rtol the usual one holds where atol is 0. */
+static double matrix_rank_atol_rtol_tolerance(const kernel_call *c, int64_t k, double largest, double usual) {
+    const tensor *share = arg_in(c, RANK_SHARE);
+    double least = tolerance_of(arg_in(c, RANK_LEAST), k);
+    if (!share && least > 0) return least;
+    return fmax(least, (share ? tolerance_of(share, k) : usual) * largest);
+}
+
 /* How many singular values are above the tolerance: of a symmetric matrix they are the sizes of its eigenvalues. */
-static weft_status run_matrix_rank(const kernel_call *c) {
+static weft_status count_values(const kernel_call *c,
+                                double (*tolerance)(const kernel_call *, int64_t, double, double)) {
     const parts_state *s = c->state;
     int64_t most = s->m > s->n ? s->m : s->n;
     double *a = c->workspace, *work = a + most * most;
     double *values = work + lapack_room(s) - most,
-           epsilon = arg_in(c, 0)->dtype == WEFT_FP64 ? DBL_EPSILON : FLT_EPSILON;
+           epsilon = arg_in(c, RANK_X)->dtype == WEFT_FP64 ? DBL_EPSILON : FLT_EPSILON;
     for (int64_t k = 0; k < s->count; k++) {
-        int32_t rank = 0;
+        int64_t rank = 0;
         double largest = 0;
-        load_columns(arg_in(c, 0), k, s->m, s->n, a);
+        load_columns(arg_in(c, RANK_X), k, s->m, s->n, a);
         if (singular(s, 0, a, NULL, values, NULL, work)) return refused(c, k);
         for (int i = 0; i < s->k; i++) largest = fmax(largest, values[i]);
-        double tolerance = s->tolerance < 0 ? epsilon * (double)most * largest : s->tolerance;
-        for (int i = 0; i < s->k; i++) rank += values[i] > tolerance;
-        ((int32_t *)arg_out(c, 0)->data)[k] = rank;
+        double above = tolerance(c, k, largest, epsilon * (double)most);
+        for (int i = 0; i < s->k; i++) rank += values[i] > above;
+        tensor_set_integer(arg_out(c, 0), k, rank);
     }
     return NULL;
 }
 
-const kernel kernel_matrix_rank = {prepare_matrix_rank, run_matrix_rank};
+#define RANK(name)                                                                                                     \
+    static weft_status run_##name(const kernel_call *c) {                                                              \
+        return count_values(c, name##_tolerance);                                                                      \
+    }                                                                                                                  \
+    const kernel kernel_##name = {prepare_##name, run_##name};
+RANK(matrix_rank)
+RANK(matrix_rank_atol_rtol)
 
 /* --- qr ----------------------------------------------------------------------------------------------------------- */
 
