@@ -214,6 +214,7 @@ typedef struct spmd_plan {
     struct spmd_prices *prices; /* in seconds; NULL: bytes are enough */
     spmd_policy policy;
     bool own_statistics;             /* each rank normalises its rows of a batch by themselves */
+    bool partial_outputs;            /* outputs of a traced graph may be partial */
     bool is_strict;                  /* an op without a rule that meets a sharded input is refused */
     bool propagates;                 /* placements are this pass's own */
     bool fits;                       /* what is made now, some ranks fit to a collective and others have */

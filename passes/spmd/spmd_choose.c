@@ -318,14 +318,16 @@ static weft_status keep_conflict(chooser *c, int axis) {
     return NULL;
 }
 
-/* An output of a graph lies as it does, but is no sum that is still to be made. False: it is none. */
+/* An output of a graph lies as it does, but is no sum that is still to be made, unless that is asked for. False: it is
+ * none. */
 static bool choose_output(const chooser *c) {
     const spmd_op *op = c->op;
     const spmd_var *v = op->kind->rule.nin == 1 ? op->in[0] : NULL;
     if (!c->plan->is_fx || !op_is(op->op, "fetch") || !v || !c->states[v->var->id].versions) return false;
     const spmd_version *first = c->states[v->var->id].versions, *x = first;
     while (x && placed_is_partial(x->placed, c->plan->mesh.axes.naxes)) x = x->next;
-    c->plan->chosen.in[0] = placed_whole_sums(x ? x->placed : first->placed);
+    bool stays = !x && c->plan->partial_outputs;
+    c->plan->chosen.in[0] = stays ? *first->placed : placed_whole_sums(x ? x->placed : first->placed);
     return true;
 }
 
@@ -399,7 +401,7 @@ axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_va
     if (v->is_kept || v->is_pinned || v->is_fixed) return v->want;
     if (!placed_is_partial(made, naxes)) return to;
     bool backward = (op_role(op->op) & (WEFT_ROLE_BACKWARD | WEFT_ROLE_OPTIMIZE)) != 0;
-    bool leaf = v->nreaders == 0, single = spmd_is_single(v);
+    bool leaf = v->nreaders == 0, single = spmd_is_single(v) && !plan->partial_outputs;
     bool keeps = leaf ? backward : !(single && !backward) && v->nreaders == 1 && v->ngiven == 1;
     if (keeps) return to;
     for (int d = 0; d < v->whole.ndim; d++) /* what is there goes on as it is wanted */

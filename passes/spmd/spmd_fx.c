@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "program/form.h"
 
 static weft_status read_document(const spmd_plan *plan, json_t **out) {
     const char *json = plan->program->fx_json;
@@ -87,6 +88,7 @@ static json_t *placement_along(const axes_placed *p, int32_t ndim, int axis) {
     char words[16] = "R";
     int d = placed_dim_of(p, ndim, axis);
     if (d >= 0) snprintf(words, sizeof words, "S(%d)", d);
+    if (p->partial[axis]) snprintf(words, sizeof words, "P(%s)", form_reduce_name(p->partial[axis] - 1));
     return json_string(words);
 }
 

@@ -11,6 +11,8 @@ static const weft_option options[] = {
      "what a batch norm over a sharded batch normalises by: those of all rows, or own, of each rank's rows as under "
      "data "
      "parallelism"},
+    {"partial_outputs", WEFT_OPTION_BOOL, "false", NULL,
+     "outputs of a traced graph that are partial stay so: P(sum) in placements_out"},
     {"cluster", WEFT_OPTION_STRING, "", NULL,
      "a cluster file: then the sides of a conflict are told with what they take, too"},
 };
@@ -18,6 +20,7 @@ enum { NOPTIONS = sizeof options / sizeof *options, OF_PARTITION = NOPTIONS - 1 
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
     *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank_told(pass)};
+    plan->partial_outputs = weft_pass_option_bool(pass, "partial_outputs");
     plan->is_strict = weft_pass_option_bool(pass, "strict");
     plan->own_statistics = strcmp(weft_pass_option_string(pass, "batch_statistics"), "own") == 0;
     return spmd_read(plan);

@@ -201,11 +201,12 @@ weft_status spmd_use_mesh(spmd_plan *plan, const mesh *m) {
 static void count_readers(spmd_plan *plan) {
     for (size_t k = 0; k < plan->nops; k++) {
         const spmd_op *op = &plan->ops[k];
+        bool takes_sums = plan->partial_outputs && op_is(op->op, "fetch");
         for (size_t i = 0; i < op->kind->rule.nin; i++) {
             spmd_var *v = op->in[i];
             if (!v || !op->kind->reads[i]) continue;
             v->nreaders++;
-            v->ngiven += op->kind->passes_sums[i];
+            v->ngiven += takes_sums || op->kind->passes_sums[i];
         }
     }
 }

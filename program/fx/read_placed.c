@@ -96,16 +96,30 @@ int fx_placement_dim(const char *said) {
     return FX_NO_PLACEMENT;
 }
 
-/* `what` and `who`: in messages. */
-static weft_status place(fx_reader *r, const char *what, const char *who, const json_t *value, weft_var *v) {
+/* The reduce of "P(sum)"; -1: it is another placement. */
+static int reduce_of(const char *said) {
+    char word[16];
+    int end = 0;
+    bool is_partial = said && sscanf(said, "P(%15[a-z])%n", word, &end) == 1 && end > 0 && !said[end];
+    return is_partial ? form_reduce_parse(word, strlen(word)) : -1;
+}
+
+/* `what` and `who`: in messages. `sums`: it may be partial. */
+static weft_status place(fx_reader *r, const char *what, const char *who, const json_t *value, bool sums, weft_var *v) {
     int64_t mapping[WEFT_MAX_RANK];
+    placement made = {.mesh = r->mesh, .ndim = (int)v->ndim, .dims_mapping = mapping}, *p;
     int naxes = r->mesh->ndim;
     if (json_is_array(value) ? json_array_size(value) != (size_t)naxes : naxes != 1)
         FX_FAIL(r, "%s: %.100s: expected a list of placements, one for each of %d mesh axes", what, who, naxes);
     for (uint32_t d = 0; d < v->ndim && d < WEFT_MAX_RANK; d++) mapping[d] = -1;
     for (int a = 0; a < naxes; a++) {
         const char *said = json_string_value(json_is_array(value) ? json_array_get(value, (size_t)a) : value);
-        int d = fx_placement_dim(said);
+        int d = fx_placement_dim(said), reduce = sums ? reduce_of(said) : -1;
+        if (reduce >= 0) {
+            made.partial_axes |= UINT32_C(1) << a;
+            made.partial_reduce[a] = (uint8_t)reduce;
+            continue;
+        }
         if (d == FX_NO_PLACEMENT || d >= (int)v->ndim || d >= WEFT_MAX_RANK)
             FX_FAIL(r, "%s: %.100s: expected R or S(dim) of %u dimensions, found \"%.40s\"", what, who, v->ndim,
                     said ? said : "no text");
@@ -113,8 +127,7 @@ static weft_status place(fx_reader *r, const char *what, const char *who, const 
         if (d >= 0 && mapping[d] < -1)
             FX_FAIL(r, "%s: %.100s: more than %d mesh axes shard dimension %d", what, who, DIM_MAX_AXES, d);
     }
-    placement *p;
-    TRY(placement_clone(r->program, &(placement){.mesh = r->mesh, .ndim = (int)v->ndim, .dims_mapping = mapping}, &p));
+    TRY(placement_clone(r->program, &made, &p));
     v->dist = p;
     return NULL;
 }
@@ -123,7 +136,7 @@ static weft_status place_input(fx_reader *r, const char *input, const json_t *va
     const name *n = interner_find(&r->program->names, input, strlen(input));
     const fx_value *known = n && n->id < r->value_capacity ? r->values[n->id] : NULL;
     if (!known || !known->var) FX_FAIL(r, "placements_in: the graph has no input \"%.100s\"", input);
-    return place(r, "placements_in", input, value, known->var);
+    return place(r, "placements_in", input, value, false, known->var);
 }
 
 /* Takes a member that tells of placements, and keeps its text. */
@@ -159,7 +172,7 @@ static weft_status place_outputs(fx_reader *r, const json_t *placements) {
         const json_t *value = at >= 0 ? json_array_get(placements, (size_t)at) : NULL;
         if (!value || v->dist || !v->has_tensor) continue;
         snprintf(column, sizeof column, "output %lld", (long long)at);
-        TRY(place(r, "placements_out", column, value, v));
+        TRY(place(r, "placements_out", column, value, true, v));
     }
     return NULL;
 }

@@ -79,4 +79,47 @@ refuses '{"shape": [2, 2]}' '{"w0": ["S0"]}' 'placements_in: w0: expected a list
 refuses '{"shape": [2, 2]}' '{"w0": ["S0", "S7"]}' 'placements_in: w0: expected R or S.dim. of 2 dimensions, found "S7"'
 refuses '{"shape": [2, 2]}' '{"none": ["R", "R"]}' 'placements_in: the graph has no input "none"'
 refuses '{"shape": [2, 2]}' '[]' 'expected placements_in as an object'
+
+# Outputs that are sums over ranks are made, or stay sums where that is asked for.
+few() { # a member of the graph
+    cat <<END
+{"schema": "fx.json/1", "name": "few", "groups": {"0": {"size": 2, "ranks": [0, 1]}}, "constants": [], "world_size": 2, "shapes": "global", $1
+ "inputs": [{"name": "a", "shape": [4, 6], "dtype": "float32"}, {"name": "b", "shape": [6, 5], "dtype": "float32"}],
+ "outputs": [{"ref": "mm", "name": "z"}, {"ref": "sum_1", "name": "y"}, {"ref": "largest", "name": "m"}], "placements_in": {"a": "S(1)", "b": "S(0)"}, "nodes": [
+ {"name": "mm", "op": "call", "target": "aten.mm.default", "args": [{"ref": "a"}, {"ref": "b"}], "kwargs": {}, "shape": [4, 5], "dtype": "float32"},
+ {"name": "mm_1", "op": "call", "target": "aten.mm.default", "args": [{"ref": "a"}, {"ref": "b"}], "kwargs": {}, "shape": [4, 5], "dtype": "float32"},
+ {"name": "sum_1", "op": "call", "target": "aten.sum.default", "args": [{"ref": "mm_1"}], "kwargs": {}, "shape": [], "dtype": "float32"},
+ {"name": "largest", "op": "call", "target": "aten.amax.default", "args": [{"ref": "b"}, [0]], "kwargs": {}, "shape": [5], "dtype": "float32"}]}
+END
+}
+cat >"$folder/few.py" <<'END'
+import sys
+import numpy as np
+what, folder, *partial = sys.argv[1:]
+r = np.random.RandomState(0)
+a, b = r.randn(4, 6).astype('f'), r.randn(6, 5).astype('f')
+if what == 'make':
+    for k in range(2): np.savez(f'{folder}/feed.{k}.npz', a=a[:, 3 * k:3 * k + 3], b=b[3 * k:3 * k + 3])
+else:
+    left = [np.load(f'{folder}/few.{k}.npz') for k in range(2)]
+    for i, (whole, joined) in enumerate([(a @ b, sum), (np.sum(a @ b), sum), (b.max(0), lambda x: np.maximum(*x))]):
+        parts = [x[f'fetch.{i}'] for x in left]
+        assert np.max(np.abs((joined(parts) if partial else parts[1]) - whole)) < 1e-5, i
+END
+"$PYTHON" "$folder/few.py" make "$folder"
+for member in '' '"mesh": {"shape": [2], "ids": [0, 1]},'; do
+    few "$member" >"$folder/few.fx.json"
+    for kept in '' true; do
+        "$weft" opt -q "$folder/few.fx.json" --passes "spmd_expand: {partial_outputs: ${kept:-false}}" -o "$folder/few{rank}.fx.json" &&
+            "$weft" run "$folder/few0.fx.json" "$folder/few1.fx.json" --ranks 2 --feed "$folder/feed.{rank}.npz" --steps 1 --save "$folder/few.{rank}.npz" >"$folder/csv" 2>"$folder/err" &&
+            "$PYTHON" "$folder/few.py" compare "$folder" $kept
+        ok $? "outputs of ranks, ${member:+on a mesh, }${kept:+partial ones kept}"
+        at='"R","R","R"' n=3 proof='against the serial program: same' code=0
+        [ -z "$kept" ] || at='"P(sum)","P(sum)","P(max)"' n=0 proof='sum_1: same under a condition: if the ranks. values of it are added up' code=1
+        grep -q "\"placements_out\": *\[$at\]" "$folder/few0.fx.json" && [ "$(grep -o '_c10d_functional.all_reduce' "$folder/few0.fx.json" | wc -l)" = $n ]
+        ok $? "placements_out says so, and $n sums are made"
+        prints $code "$proof" 'and what they hold is proved; of a maximum that is not made it is not' \
+            "$weft" verify "$folder/few0.fx.json" "$folder/few1.fx.json" --reading by_bytes --against "$folder/few.fx.json"
+    done
+done
 finish
