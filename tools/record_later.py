@@ -45,6 +45,8 @@ def draws(rng, f32, case):
     c = []
     c.append(case('shuffle_batch', 'a', {'X': f32(4, 3), 'Seed': np.array([7], 'int64')}, {'Out': 'float32', 'ShuffleIdx': 'int64', 'SeedOut': 'int64'},
                   {'startup_seed': 3}, ['X'], 'Out'))
+    c.append(case('matrix_rank', 'tolerances', {'X': f32(3, 2, 3), 'TolTensor': np.array([0.1, 0.7, 5], 'float32')}, {'Out': 'int32'},
+                  {'tol': 0.0, 'hermitian': False, 'use_default_tol': False}))
     tree = np.array([[0, 0, 0, 1, 2], [0, 1, 0, 3, 4], [0, 1, 0, 5, 0], [3, 2, 1, 0, 0], [4, 2, 1, 0, 0], [5, 2, 2, 0, 0]], 'int32')
     c.append(case('tdm_child', 'a', {'X': np.array([[1], [2], [0], [5]], 'int32'), 'TreeInfo': tree}, {'Child': 'int32', 'LeafMask': 'int32'},
                   {'child_nums': 2, 'dtype': 2}))
