@@ -1,6 +1,6 @@
 #!/bin/sh
 # Processes killed and stopped before, inside and behind ops that are drawn by chance: the others end in time, with the name of who has
-# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and on 2 ranks a kill at each place of each op.
+# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and a kill at each place of each op, on 2 ranks a stop too.
 . tests/support/shell.sh
 . tests/support/python.sh
 case=$fixtures/paddle3/mlp_adam_dp2
@@ -24,7 +24,7 @@ if [ -z "${WEFT_LONG_TESTS:-}" ]; then
     sweep 4 1 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
 else
     export WEFT_SWEEP_JOBS="${WEFT_SWEEP_JOBS:-3}"
-    sweep every 0 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
+    for fault in SIGKILL SIGSTOP; do sweep $fault 0 "$case/rank0.pdmodel" "$case/rank1.pdmodel"; done
     sweep 250 1 "$case/rank0.pdmodel" "$case/rank1.pdmodel"
     # 16 rows a step, or 12 where there are 3 ranks
     "$weft" opt -q "$case/serial.pdmodel" -o "$folder/rows16.yaml"
@@ -40,7 +40,8 @@ EOF
         "$weft" opt -q "$folder/rows$rows.yaml" --passes 'data_parallel' --set data_parallel.ranks=$ranks -o "$folder/dp.pdmodel"
         [ $ranks = 3 ] && feeds=$folder/feeds12.npz
         # shellcheck disable=SC2046
-        sweep 125 $ranks $(for _ in $(seq $ranks); do echo "$folder/dp.pdmodel"; done)
+        set -- $(for _ in $(seq $ranks); do echo "$folder/dp.pdmodel"; done)
+        for kills in 125 SIGKILL; do sweep $kills $ranks "$@"; done
     done
 fi
 finish

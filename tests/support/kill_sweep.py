@@ -1,7 +1,7 @@
 """Kills or stops a process of a run before, inside and behind an op: the others must end in time with the right words.
 
 usage: kill_sweep.py WEFT FOLDER KILLS SEED PROGRAM... -- ARGUMENTS...      (a program a rank)
-       KILLS: how many, drawn by chance; or "every": each rank at each place of each op, killed
+       KILLS: how many, drawn by chance; or SIGKILL or SIGSTOP: that, of each rank at each place of each op
        WEFT_SWEEP_JOBS: so many runs at once, default 1: most of the time they sleep
 
 An op is held up on a rank by --delay. "before": that rank's process goes while it is. "inside": an op that communicates is held
@@ -147,8 +147,8 @@ def main():
     ops = ['all_reduce' in kind or 'allreduce' in kind for kind in kinds]
     communicate = [n for n, communicates in enumerate(ops) if communicates]
     draw, failed, nranks = random.Random(seed), 0, len(programs)
-    if kills == 'every':
-        cases = [(where, op, rank, signal.SIGKILL) for op in range(len(ops) - 1) for where in ('before', 'inside', 'behind')
+    if not kills.isdigit():
+        cases = [(where, op, rank, signal.Signals[kills]) for op in range(len(ops) - 1) for where in ('before', 'inside', 'behind')
                  for rank in range(nranks) if where != 'inside' or ops[op]]
     else:
         cases = []
