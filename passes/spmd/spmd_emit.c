@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 enum { FIRST_NEW_ERA = 3000000 };
-static const char namescope[] = "/auto_parallel/reshard";
+static const char namescope[] = "/auto_parallel/reshard", gradients[] = "/auto_parallel/data_parallel";
 
 int64_t spmd_part(const spmd_mesh *m, uint32_t axes) {
     int64_t at = 0;
@@ -108,7 +108,7 @@ static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slo
     for (size_t i = 0; i < n; i++) TRY(weft_op_add_input(*out, in_slot, in[i]));
     if (e->plan->is_fx) return NULL; /* nodes have no roles */
     TRY(weft_op_set_attr_int(*out, "op_role", e->role));
-    return weft_op_set_attr_string(*out, "op_namescope", namescope);
+    return weft_op_set_attr_string(*out, "op_namescope", e->reduces_gradient ? gradients : namescope);
 }
 
 static void insert(const spmd_emitter *e, weft_op *op) {
@@ -411,12 +411,28 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     return wait_for(m, is_last, op);
 }
 
+/* Whether some op says that it completes the gradient of a parameter here. */
+static bool is_gradient(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        const weft_op *op = use_op(v->program, u);
+        const weft_attr *pairs = u->is_output ? op_find_attr(op, "op_role_var") : NULL;
+        for (size_t i = 1; pairs && pairs->type == ATTR_STRINGS && i < pairs->count; i += 2)
+            if (op_find_var(op, text_of_name(pairs->u.strings[i])) == v) return true;
+    }
+    return false;
+}
+
+/* A gradient's is like one of data parallelism to the passes behind, which put it on a stream and into a bucket. */
 static weft_status all_reduce(moved *m) {
     static const collective_name names[] = {[WEFT_REDUCE_SUM] = {"c_allreduce_sum", "all_reduce"},
                                             [WEFT_REDUCE_MAX] = {"c_allreduce_max", "all_reduce"},
                                             [WEFT_REDUCE_MIN] = {"c_allreduce_min", "all_reduce"},
                                             [WEFT_REDUCE_PROD] = {"c_allreduce_prod", "all_reduce"}};
-    return collective(m, names[m->step->reduce], true, m->into == m->now);
+    bool in_place = m->into == m->now;
+    m->e->reduces_gradient = in_place && m->step->reduce == WEFT_REDUCE_SUM && is_gradient(m->v->var);
+    weft_status status = collective(m, names[m->step->reduce], true, in_place);
+    m->e->reduces_gradient = false;
+    return status;
 }
 
 /* All parts of one dimension. */

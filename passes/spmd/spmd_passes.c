@@ -63,12 +63,27 @@ static weft_status tell_conflicts(spmd_plan *plan) {
     return spmd_conflicts_report(plan);
 }
 
+/* A var that nothing holds lies where its op leaves it, so that spmd_partition need not move it from there. */
+static void want_what_is_made(spmd_plan *plan) {
+    for (size_t k = 0; k < plan->nops; k++) {
+        const spmd_op *op = &plan->ops[k];
+        for (size_t o = 0; o < op->kind->rule.nout; o++) {
+            const spmd_var *v = op->out[o];
+            if (!v || !v->counts || v->is_kept || v->is_pinned || v->is_fixed) continue;
+            axes_placed made = spmd_settled(plan, op, v, &op->choice->out[o]);
+            if (!placed_is_partial(&made, plan->mesh.axes.naxes)) plan->vars[v->var->id].want = made;
+        }
+    }
+}
+
 static weft_status run_propagate(weft_pass_context *pass, weft_program *program, void *user) {
     (void)user;
     spmd_plan plan;
     weft_status status = begin(pass, program, &plan);
     if (!status) status = propagate(&plan);
-    if (!status && plan.nops <= SPMD_MOST_OPS) status = tell_conflicts(&plan);
+    bool is_decided = !status && plan.nops <= SPMD_MOST_OPS;
+    if (is_decided) status = tell_conflicts(&plan);
+    if (!status && is_decided) want_what_is_made(&plan);
     if (!status) status = spmd_write_wanted(&plan);
     if (!status) status = spmd_write_origins(&plan);
     spmd_plan_fini(&plan);
