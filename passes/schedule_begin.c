@@ -4,9 +4,9 @@
  * vars that share their bytes with others, written by the op that makes the view; and rings, which every collective
  * writes, so that those of one ring keep their order. A wait counts as writing its pending result and reading what the
  * collective reads. */
-#include "program/fx/aten_schemas.h"
 #include "passes/schedule.h"
 #include "program/fused_run.h"
+#include "program/fx/aten_schemas.h"
 #include "program/grow.h"
 
 /* --- touches ------------------------------------------------------------------------------------------------------ */
