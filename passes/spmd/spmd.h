@@ -302,7 +302,6 @@ typedef struct spmd_emitter {
     spmd_plan *plan;
     weft_op *before; /* NULL: at the end */
     int role;
-    bool reduces_gradient; /* the next op */
     int64_t ncollectives, nbytes;
     struct spmd_places *places; /* NULL: nobody asks what ops differ in by place */
 } spmd_emitter;

@@ -108,7 +108,7 @@ static weft_status make_op(spmd_emitter *e, const char *type, const char *in_slo
     for (size_t i = 0; i < n; i++) TRY(weft_op_add_input(*out, in_slot, in[i]));
     if (e->plan->is_fx) return NULL; /* nodes have no roles */
     TRY(weft_op_set_attr_int(*out, "op_role", e->role));
-    return weft_op_set_attr_string(*out, "op_namescope", e->reduces_gradient ? gradients : namescope);
+    return weft_op_set_attr_string(*out, "op_namescope", namescope);
 }
 
 static void insert(const spmd_emitter *e, weft_op *op) {
@@ -385,6 +385,23 @@ static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
     return NULL;
 }
 
+/* Whether some op says that it completes the gradient of a parameter here. */
+static bool is_gradient(const weft_var *v) {
+    FOR_EACH_USE(u, v) {
+        const weft_op *op = use_op(v->program, u);
+        const weft_attr *pairs = u->is_output ? op_find_attr(op, "op_role_var") : NULL;
+        for (size_t i = 1; pairs && pairs->type == ATTR_STRINGS && i < pairs->count; i += 2)
+            if (op_find_var(op, text_of_name(pairs->u.strings[i])) == v) return true;
+    }
+    return false;
+}
+
+/* Its sum is like one of data parallelism to the passes behind, which put it on a stream and into a bucket. */
+static weft_status tell_gradient(const moved *m, weft_op *reduce) {
+    if (m->step->reduce != WEFT_REDUCE_SUM || spmd_places_again(m->e->places) || !is_gradient(m->v->var)) return NULL;
+    return weft_op_set_attr_string(reduce, "op_namescope", gradients);
+}
+
 static weft_status collective(moved *m, collective_name named, bool is_last, bool in_place) {
     bool permutes = m->step->kind == STEP_PERMUTE, new_era = is_new_era(m->e->plan) || permutes;
     int64_t id, n = spmd_extent(&m->e->plan->mesh, m->step->axes);
@@ -392,7 +409,10 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     weft_var *made = m->now;
     TRY(spmd_ring(m->e->plan, m->step->axes, &id));
     TRY(make_op(m->e, new_era ? named.new : named.old, new_era ? "x" : "X", 1, &m->now, &op));
-    if (!in_place) TRY(next_var(m, is_last && !m->e->plan->is_fx, &made));
+    if (in_place)
+        TRY(tell_gradient(m, op));
+    else
+        TRY(next_var(m, is_last && !m->e->plan->is_fx, &made));
     TRY(put_output(m->e, op, new_era ? "out" : "Out", made));
     TRY(put_int(m->e, op, "ring_id", id));
     if (m->step->kind == STEP_ALL_GATHER || m->step->kind == STEP_REDUCE_SCATTER) TRY(put_int(m->e, op, "nranks", n));
@@ -411,28 +431,12 @@ static weft_status collective(moved *m, collective_name named, bool is_last, boo
     return wait_for(m, is_last, op);
 }
 
-/* Whether some op says that it completes the gradient of a parameter here. */
-static bool is_gradient(const weft_var *v) {
-    FOR_EACH_USE(u, v) {
-        const weft_op *op = use_op(v->program, u);
-        const weft_attr *pairs = u->is_output ? op_find_attr(op, "op_role_var") : NULL;
-        for (size_t i = 1; pairs && pairs->type == ATTR_STRINGS && i < pairs->count; i += 2)
-            if (op_find_var(op, text_of_name(pairs->u.strings[i])) == v) return true;
-    }
-    return false;
-}
-
-/* A gradient's is like one of data parallelism to the passes behind, which put it on a stream and into a bucket. */
 static weft_status all_reduce(moved *m) {
     static const collective_name names[] = {[WEFT_REDUCE_SUM] = {"c_allreduce_sum", "all_reduce"},
                                             [WEFT_REDUCE_MAX] = {"c_allreduce_max", "all_reduce"},
                                             [WEFT_REDUCE_MIN] = {"c_allreduce_min", "all_reduce"},
                                             [WEFT_REDUCE_PROD] = {"c_allreduce_prod", "all_reduce"}};
-    bool in_place = m->into == m->now;
-    m->e->reduces_gradient = in_place && m->step->reduce == WEFT_REDUCE_SUM && is_gradient(m->v->var);
-    weft_status status = collective(m, names[m->step->reduce], true, in_place);
-    m->e->reduces_gradient = false;
-    return status;
+    return collective(m, names[m->step->reduce], true, m->into == m->now);
 }
 
 /* All parts of one dimension. */
