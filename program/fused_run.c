@@ -9,9 +9,10 @@ static bool is_of(const weft_op *op, const char *plan) {
 
 size_t fused_run_nops(const weft_op *op) {
     int64_t wanted = weft_op_attr_int(op, "micro_pipeline_nops", 0), n = 0;
+    if (wanted < 1) return 0;
     const char *plan = fused_run_plan(op);
     for (; n < wanted && is_of(op, plan); op = op->next) n++;
-    return wanted > 0 && n == wanted ? (size_t)n : 0;
+    return n == wanted ? (size_t)n : 0;
 }
 
 weft_op *fused_run_first(weft_op *op) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "passes/micro_pipeline/micro.h"
+#include "program/fused_run.h"
 
 static void insert_here(micro_pass *m, weft_op *anchor, weft_op *op) {
     if (anchor)
@@ -52,9 +53,9 @@ weft_status micro_fuse(micro_pass *m, micro_pair *p, size_t number) {
         if (p->products[k].before) TRY(weft_op_set_attr_string(p->products[k].before, "micro_pipeline", plan));
     for (size_t i = 0; i < p->nops; i++) TRY(weft_op_set_attr_string(p->ops[i], "micro_pipeline", plan));
     first = p->ops[0];
-    while (first->prev && strcmp(attr_string(first->prev, "micro_pipeline", ""), plan) == 0) first = first->prev;
+    while (first->prev && strcmp(fused_run_plan(first->prev), plan) == 0) first = first->prev;
     int64_t nops = 0;
-    for (weft_op *op = first; op && strcmp(attr_string(op, "micro_pipeline", ""), plan) == 0; op = op->next) nops++;
+    for (weft_op *op = first; op && strcmp(fused_run_plan(op), plan) == 0; op = op->next) nops++;
     TRY(weft_op_set_attr_int(first, "micro_pipeline_nops", nops));
     TRY(weft_op_set_attr_int(first, "micro_pipeline_dim", p->dim));
     if (p->kind == MICRO_SCATTER) return mark_out(m, p->result, 0);
