@@ -107,17 +107,39 @@ static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *
     return NULL;
 }
 
+/* What a condition that only a run knows guards, if one does. */
+typedef struct guarded {
+    bool is_so;
+    weft_block *outer, *supposed; /* where `into` and `supposed` go back to */
+} guarded;
+
+static weft_status enter(unroll *u, const weft_op *by, weft_var *condition, guarded *out) {
+    *out = (guarded){condition != NULL, u->into, u->supposed};
+    if (!condition) return NULL;
+    TRY(unroll_begin_condition(u, by, condition, &out->outer));
+    u->supposed = u->into;
+    return NULL;
+}
+
+static void leave(unroll *u, const guarded *g) {
+    u->into = g->outer;
+    u->supposed = g->supposed;
+}
+
+/* Behind it nothing is known of what it writes, but for the run's own. */
+static void leave_and_forget(unroll *u, const guarded *g, const unroll_scope *run) {
+    if (g->is_so) unroll_forget(u, u->into, run);
+    leave(u, g);
+}
+
 /* One more run, which its condition guards where it has one. */
 static weft_status run_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run) {
-    weft_block *outer = u->into, *supposed = u->supposed;
-    if (run->condition) {
-        TRY(unroll_begin_condition(u, op, run->condition, &outer));
-        u->supposed = run->guarded = u->into;
-    }
+    guarded g;
+    TRY(enter(u, op, run->condition, &g));
+    if (g.is_so) run->guarded = u->into;
     if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
     TRY(run_block(u, run, run->block));
-    u->into = outer;
-    u->supposed = supposed;
+    leave(u, &g);
     run->is_done = true;
     return NULL;
 }
@@ -308,17 +330,12 @@ static weft_status zero_grads(unroll *u, unroll_scope *s, weft_op *op, size_t co
 
 static weft_status run_grad_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run, size_t npairs,
                                  const grad_pair *pairs, bool is_first) {
-    weft_block *outer = u->into, *supposed = u->supposed;
-    if (run->condition) {
-        TRY(unroll_begin_condition(u, op, run->condition, &outer));
-        u->supposed = u->into;
-    }
+    guarded g;
+    TRY(enter(u, op, run->condition, &g));
     TRY(link_grads(u, s, run, op));
     TRY(run_block(u, run, run->grad_block));
     for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], is_first));
-    if (run->condition) unroll_forget(u, u->into, run);
-    u->into = outer;
-    u->supposed = supposed;
+    leave_and_forget(u, &g, run);
     return NULL;
 }
 
@@ -352,7 +369,8 @@ static weft_status condition_of(unroll *u, unroll_scope *s, const weft_op *op, w
 
 static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
     weft_var *condition;
-    weft_block *body, *outer = u->into, *supposed = u->supposed;
+    weft_block *body;
+    guarded g;
     unroll_scope *run;
     unroll_runs runs = {0};
     int64_t known;
@@ -361,12 +379,9 @@ static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
     bool is_known = unroll_value(u, condition, &known);
     if (!is_known || known) {
         TRY(new_scope(u, s, body, &run));
-        if (!is_known) TRY(unroll_begin_condition(u, op, condition, &outer));
-        if (!is_known) u->supposed = u->into;
+        TRY(enter(u, op, is_known ? NULL : condition, &g));
         TRY(run_block(u, run, body));
-        if (!is_known) unroll_forget(u, u->into, run);
-        u->into = outer;
-        u->supposed = supposed;
+        leave_and_forget(u, &g, run);
         run->is_done = true;
         TRY(add_run(u, &runs, run));
     }
@@ -376,7 +391,8 @@ static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
 /* Where the block does not run the gradients are zero; so they are first, and it replaces them. */
 static weft_status run_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     weft_var *condition;
-    weft_block *body, *outer = u->into, *supposed = u->supposed;
+    weft_block *body;
+    guarded g;
     grad_pair *pairs;
     size_t npairs;
     int64_t known;
@@ -390,13 +406,10 @@ static weft_status run_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     if (!runs.count) return NULL;
     unroll_scope *run = runs.scopes[0];
     run->grad_block = body;
-    if (!is_known) TRY(unroll_begin_condition(u, op, condition, &outer));
-    if (!is_known) u->supposed = u->into;
+    TRY(enter(u, op, is_known ? NULL : condition, &g));
     TRY(run_block(u, run, body));
     for (size_t i = 0; i < npairs; i++) TRY(take_grad(u, s, run, op, &pairs[i], true));
-    if (!is_known) unroll_forget(u, u->into, run);
-    u->into = outer;
-    u->supposed = supposed;
+    leave_and_forget(u, &g, run);
     return NULL;
 }
 
