@@ -70,9 +70,10 @@ class Graphs(unittest.TestCase):
         self.assertTrue(weft.torch.verify([module, module], GROUPS).safe)
 
     def test_a_list_need_not_say_how_buckets_are_made(self):
-        module = traced()
-        weft.torch.optimize(module, ["fuse_allreduce_buckets"], groups=GROUPS)
-        self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce_coalesced.default"), 1)
+        for buckets in "fuse_allreduce_buckets", ("fuse_allreduce_buckets", {"bucket_mb": 1}), {"fuse_allreduce_buckets": None}:
+            module = traced()
+            weft.torch.optimize(module, [buckets], groups=GROUPS)
+            self.assertEqual(targets(module.graph).count("_c10d_functional.all_reduce_coalesced.default"), 1)
 
     def test_nodes_stand_in_the_order_that_passes_made(self):
         drawn = random.Random(3)
