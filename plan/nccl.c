@@ -22,6 +22,15 @@ const char *const plan_nccl_machine_names = "v100, a100, h100 or b200";
 const char *const plan_nccl_algorithms[NCCL_ALGORITHMS] = {"tree", "ring", "NVLS", "NVLS tree", "PAT"};
 const char *const plan_nccl_protocols[NCCL_PROTOCOLS] = {"LL", "LL128", "Simple"};
 
+static const char *const selections[NCCL_ALGORITHMS][NCCL_PROTOCOLS] = {
+    [NCCL_TREE] = {"TREE_LL", "TREE_LL128", "TREE_SIMPLE"},
+    [NCCL_RING] = {"RING_LL", "RING_LL128", "RING_SIMPLE"},
+    [NCCL_NVLS] = {NULL, NULL, "NVLS_SIMPLE"},
+    [NCCL_NVLS_TREE] = {NULL, NULL, "NVLSTREE_SIMPLE"},
+    [NCCL_PAT] = {NULL, NULL, "PAT_SIMPLE"}};
+/* Of algorithms that the model leaves out: how their names begin. */
+static const char *const other_selections[] = {"COLLNET", "SYMK_"};
+
 static const double base_latency[NCCL_ALGORITHMS][NCCL_PROTOCOLS] = {
     [NCCL_TREE] = {6.8, 14.0, 8.4}, [NCCL_RING] = {6.6, 14.0, 8.4}, [NCCL_PAT] = {8.0, 8.0, 8.0}};
 /* A step over NVLink, and over the network. */
@@ -57,6 +66,28 @@ const nccl_machine *plan_nccl_machine_find(const char *called) {
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         if (strcmp(machines[i].name, called) == 0) return &machines[i];
     return NULL;
+}
+
+const char *plan_nccl_selection(int algorithm, int protocol) {
+    return selections[algorithm][protocol];
+}
+
+static bool is_selection(const char *given, size_t n) {
+    for (size_t i = 0; i < sizeof other_selections / sizeof *other_selections; i++)
+        if (n && strncmp(given, other_selections[i], strlen(other_selections[i])) == 0) return true;
+    for (int a = 0; a < NCCL_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_PROTOCOLS; p++)
+            if (n && selections[a][p] && strncmp(given, selections[a][p], n) == 0) return true;
+    return false;
+}
+
+bool plan_nccl_selects(const char *names) {
+    for (;; names++) {
+        size_t n = strcspn(names, ",");
+        if (!is_selection(names, n)) return false;
+        names += n;
+        if (!*names) return true;
+    }
 }
 
 bool plan_nccl_has(collective_kind kind) {

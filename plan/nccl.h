@@ -26,6 +26,10 @@ bool plan_nccl_has(collective_kind kind);
 enum { NCCL_TREE, NCCL_RING, NCCL_NVLS, NCCL_NVLS_TREE, NCCL_PAT, NCCL_ALGORITHMS };
 enum { NCCL_LL, NCCL_LL128, NCCL_SIMPLE, NCCL_PROTOCOLS };
 extern const char *const plan_nccl_algorithms[NCCL_ALGORITHMS], *const plan_nccl_protocols[NCCL_PROTOCOLS];
+/* As a collective's configuration names it (NCCL 2.31): "RING_LL128". */
+const char *plan_nccl_selection(int algorithm, int protocol);
+/* Whether a list, apart by commas, has names that NCCL may know. One that begins several stands for all of them. */
+bool plan_nccl_selects(const char *names);
 
 /* Of one way: microseconds before the first byte, and GB a second of large messages; 0: NCCL does not go it. */
 typedef struct nccl_way {

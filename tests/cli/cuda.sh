@@ -207,6 +207,23 @@ configured none.yaml ', nccl_ctas: 0'
 # shellcheck disable=SC2086
 says 1 'c_allreduce_sum.*nccl_ctas is 0: expected 1 to 64' 'no CTA' \
     cuda "$weft" run "$folder/none.yaml" --ranks 2 $feed --device cuda
+# A pass says it, of programs that data_parallel made.
+case=$fixtures/paddle26/mlp_sgd_dp2
+if [ -f "$case/serial.pdmodel" ]; then
+    printf 'machine: h100\nlinks: [{ranks: 8, bytes_per_second: 3.7e+11}, {bytes_per_second: 5.0e+10}]\n' >"$folder/h100.yaml"
+    printf 'passes:\n  - data_parallel: {ranks: 2}\n  - overlap_comm\n  - coalesce_grads\n' >"$folder/plain.yaml"
+    { cat "$folder/plain.yaml" && echo "  - configure_nccl: {cluster: $folder/h100.yaml, ctas_beside: 4, policy: 1}"; } >"$folder/said.yaml"
+    rm -f "$folder/configs"
+    for list in plain said; do
+        "$weft" opt -q "$case/serial.pdmodel" --passes "$folder/$list.yaml" -o "$folder/$list.pdmodel" &&
+            cuda WEFT_STANDIN_CONFIGS="$folder/configs" "$weft" run "$folder/$list.pdmodel" --ranks 2 --params "$case/params.npz" \
+                --feed "$case/feeds.npz" --device cuda --save "$folder/$list.npz" >"$folder/out" 2>"$folder/err"
+        ok $? "$list trains: $(cat "$folder/err")"
+    done
+    same_bits "$folder/plain.npz" "$folder/said.npz" 'what configure_nccl writes'
+    [ -s "$folder/configs" ] && ! grep -v '^ncclAllReduce of op [0-9]*: [A-Z]*_[A-Z0-9]*, CTAs 4, policy 1$' "$folder/configs"
+    ok $? "NCCL gets what configure_nccl wrote: $(head -n 3 "$folder/configs")"
+fi
 configured one.yaml ', nccl_ctas: 8'
 sed 's/^weft: 1/weft: 1\nrank: 0/' "$folder/told.yaml" >"$folder/rank0.yaml"
 sed 's/^weft: 1/weft: 1\nrank: 1/' "$folder/one.yaml" >"$folder/rank1.yaml"
