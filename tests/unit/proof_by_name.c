@@ -6,19 +6,16 @@
 
 #include "proof/schedule/by_name.h"
 #include "tests/support/by_name_dense.h"
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
 
-static uint32_t draw(uint32_t *seed, uint32_t n) {
-    *seed = *seed * 1664525 + 1013904223;
-    return (*seed >> 8) % n;
-}
-
-static void add_op(FILE *to, uint32_t *seed, uint32_t nvars, uint32_t nbuckets) {
+static void add_op(FILE *to, uint64_t *seed, uint32_t nvars, uint32_t nbuckets) {
     static const char *const types[] = {"relu",       "relu", "nop",     "c_allreduce_sum", "c_allreduce_max",
                                         "memcpy_d2h", "nop",  "dropout", "depend",          "c_sync_comm_stream"};
-    uint32_t kind = draw(seed, nbuckets ? 12 : 10), x = draw(seed, nvars), y = draw(seed, nvars), z = draw(seed, nvars);
-    if (kind >= 10 || (kind == 9 && draw(seed, 8))) {
-        uint32_t f = nbuckets ? draw(seed, nbuckets) : 0;
+    uint32_t kind = draw_below(seed, nbuckets ? 12 : 10), x = draw_below(seed, nvars);
+    uint32_t y = draw_below(seed, nvars), z = draw_below(seed, nvars);
+    if (kind >= 10 || (kind == 9 && draw_below(seed, 8))) {
+        uint32_t f = nbuckets ? draw_below(seed, nbuckets) : 0;
         if (nbuckets && kind >= 10)
             fprintf(to, "  - {coalesce_tensor: {Input: [v%u, v%u]}, out: {Output: [v%u, v%u], FusedOutput: f%u}", x, y,
                     x, y, f);
@@ -27,13 +24,13 @@ static void add_op(FILE *to, uint32_t *seed, uint32_t nvars, uint32_t nbuckets) 
         fprintf(to, ", attrs: {dtype: 5, ring_id: 0}}\n");
         return;
     }
-    fprintf(to, "  - {%s: {X: [v%u, v%u]}, out: {Out: v%u}", types[kind], x, y, draw(seed, 3) ? z : x);
-    if (kind == 3 || kind == 4 || kind == 9) fprintf(to, ", attrs: {ring_id: %u}", draw(seed, 2));
-    if (!draw(seed, 3)) fprintf(to, ", dist: {stream: s%u}", draw(seed, 2));
+    fprintf(to, "  - {%s: {X: [v%u, v%u]}, out: {Out: v%u}", types[kind], x, y, draw_below(seed, 3) ? z : x);
+    if (kind == 3 || kind == 4 || kind == 9) fprintf(to, ", attrs: {ring_id: %u}", draw_below(seed, 2));
+    if (!draw_below(seed, 3)) fprintf(to, ", dist: {stream: s%u}", draw_below(seed, 2));
     fprintf(to, "}\n");
 }
 
-static weft_program *random_program(weft_context *context, uint32_t seed, uint32_t nops, uint32_t nvars,
+static weft_program *random_program(weft_context *context, uint64_t seed, uint32_t nops, uint32_t nvars,
                                     uint32_t nbuckets) {
     char *text_ = NULL;
     size_t nbytes;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/must.h"
 #include "weft/program.h"
 #include "weft/simulate.h"
@@ -13,27 +14,22 @@
 
 enum { NVARS = 6, NOPS = 8 };
 
-static uint32_t draw(uint32_t *seed, uint32_t n) {
-    *seed = *seed * 1664525 + 1013904223;
-    return (*seed >> 8) % n;
-}
-
 /* Ops of block 0 wait for one another by name; what a block under a condition does on streams nobody outside waits for.
  * It is one op, and not on compute: a late op that runs a block makes all of the block late, and so more than what
  * races. No op reads what it writes. */
-static void write_op(FILE *to, uint32_t *seed, bool inner) {
-    uint32_t x = draw(seed, NVARS), y = draw(seed, NVARS - 1), stream = draw(seed, inner ? 2 : 6);
+static void write_op(FILE *to, uint64_t *seed, bool inner) {
+    uint32_t x = draw_below(seed, NVARS), y = draw_below(seed, NVARS - 1), stream = draw_below(seed, inner ? 2 : 6);
     if (y >= x) y++;
     fprintf(to, "  - {relu: {X: v%u}, out: {Out: v%u}", x, y);
     if (stream < 2) fprintf(to, ", dist: {stream: s%u}", stream);
     fprintf(to, "}\n");
 }
 
-static weft_program *random_program(weft_context *context, uint32_t seed, uint32_t *out_conditional) {
+static weft_program *random_program(weft_context *context, uint64_t seed, uint32_t *out_conditional) {
     char *yaml = NULL;
     size_t nbytes;
     weft_program *p;
-    uint32_t conditional = *out_conditional = draw(&seed, NOPS);
+    uint32_t conditional = *out_conditional = draw_below(&seed, NOPS);
     FILE *to = open_memstream(&yaml, &nbytes);
     fprintf(to, "weft: 1\nblocks:\n- vars:\n    c: {bool: [1], persistable: true}\n");
     for (int i = 0; i < NVARS; i++) fprintf(to, "    v%d: {float32: [4]%s}\n", i, i % 2 ? ", persistable: true" : "");
