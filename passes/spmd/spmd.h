@@ -297,6 +297,15 @@ void spmd_conflicts_put(const spmd_plan *plan, const spmd_told *told, const spmd
 /* How a value that lies so is to lie from then on: as it is, or summed up. */
 axes_placed spmd_settled(const spmd_plan *plan, const spmd_op *op, const spmd_var *v, const axes_placed *made);
 
+/* spmd_made.c: rings and vars. The ring of the rank along these axes. */
+WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id);
+/* Where the rank stands among those along the axes. */
+int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
+/* A var with a name of its own, for a value of `v` that lies so; or for a part of it, of those extents. */
+WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
+WEFT_MUST_USE weft_status spmd_add_var(spmd_plan *plan, const spmd_var *v, const int64_t *extents, weft_var **out);
+void spmd_set_arg(const spmd_op *op, size_t arg, weft_var *to); /* inputs first, then outputs */
+
 /* spmd_emit.c: edits. Puts the steps of a path before `before`; the last makes `into`, if that is not NULL. */
 typedef struct spmd_emitter {
     spmd_plan *plan;
@@ -317,8 +326,6 @@ WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, wef
                                          weft_var *into, weft_var **out);
 /* `into` may be `x` itself. */
 WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
-WEFT_MUST_USE weft_status spmd_new_var(spmd_plan *plan, const spmd_var *v, const axes_placed *placed, weft_var **out);
-void spmd_set_arg(const spmd_op *op, size_t arg, weft_var *to); /* inputs first, then outputs */
 /* The op works on the largest part of dimension `d`: a rank that has less fills it up with `number` before it, and cuts
  * behind it what it leaves. */
 WEFT_MUST_USE weft_status spmd_emit_fitted_input(spmd_emitter *e, spmd_op *op, size_t i, int d, double number);
@@ -327,10 +334,6 @@ WEFT_MUST_USE weft_status spmd_emit_fitted_output(spmd_emitter *e, spmd_op *op, 
  * (spmd_places.c), notes what it is there. */
 WEFT_MUST_USE weft_status spmd_put(spmd_emitter *e, weft_op *op, const char *attr, attr_type type, size_t count,
                                    const int64_t *values);
-/* The ring of the rank along these axes. */
-WEFT_MUST_USE weft_status spmd_ring(spmd_plan *plan, uint32_t axes, int64_t *out_id);
-/* Where the rank stands among those along the axes. */
-int64_t spmd_part(const spmd_mesh *m, uint32_t axes);
 
 /* spmd_places.c: programs of ranks that differ only in attrs that say where a rank stands. What has such attrs is noted
  * while it is made, and then done again for each other place: attrs are compared, and nothing is made. */
