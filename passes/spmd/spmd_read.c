@@ -101,12 +101,21 @@ static weft_status ignore(spmd_plan *plan, const weft_op *op, const char *var, c
     return weft_pass_refuse(plan->pass, "%svar %s: the annotation %s", by, var, why);
 }
 
+/* Parameters and feeds come whole, or in parts. */
+static bool comes_from_outside(const spmd_var *v) {
+    bool is_made = false;
+    FOR_EACH_USE(u, v->var) is_made |= u->is_output;
+    return v->is_kept || !is_made;
+}
+
 /* Takes what was annotated. A dimension of which some ranks would get nothing is told and left whole, but for an input
  * of a graph: its caller gives the parts that the graph says. */
 static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, const placement *p, bool fixes) {
     const char *why = p ? why_ignored(v, p) : NULL;
     if (why) return says_something(p) ? ignore(plan, op, v->var->name->bytes, why) : NULL;
     if (!p || v->is_fixed) return NULL;
+    if (p->partial_axes && comes_from_outside(v))
+        TRY(ignore(plan, op, v->var->name->bytes, "is partial: what comes from outside is no sum, so that it is whole"));
     char words[160];
     axes_placed want = placed_of(&plan->mesh, p);
     if (p->ndim != v->whole.ndim && plan->is_told) return NULL;

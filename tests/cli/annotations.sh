@@ -50,6 +50,9 @@ expand -q --strict && "$weft" show "$folder/rank3.yaml" --placements | cmp -s - 
 ok $? 'and mean what numbers do'
 rm -f "$folder"/rank*
 
+odd 'a parameter that is partial' 'var linear_0.w_0: the annotation is partial: what comes from outside is no sum' '"linear_0.w_0": {"mesh": 0, "dims_mapping": [-1, -1], "partial": ["mp"]}' ''
+odd 'a feed that is partial' 'var x: the annotation is partial' '"x": {"mesh": 0, "dims_mapping": [-1, -1], "partial": ["dp"]}' ''
+
 wrong 'an axis that the mesh does not have' 'var "x": dims_mapping\[0\]: expected -1 or a mesh axis below 2, found 2' '"x": {"mesh": 0, "dims_mapping": [2, -1]}' ''
 wrong 'a name that no axis has' 'var "x": expected an axis of dp, mp, found "tp"' '"x": {"mesh": 0, "dims_mapping": ["tp", -1]}' ''
 wrong 'a tensor sharded twice on one axis' 'var "x": dims_mapping\[1\]: mesh axis 0 shards another tensor axis too' '"x": {"mesh": 0, "dims_mapping": ["dp", "dp"]}' ''
