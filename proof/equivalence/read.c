@@ -38,7 +38,7 @@ void outputs_fini(const terms *t, outputs *o) {
     if (t->context) {
         base_free(&t->context->allocator, o->items, o->capacity * sizeof *o->items);
         base_free(&t->context->allocator, o->collectives, o->collectives_capacity * sizeof *o->collectives);
-        base_free(&t->context->allocator, o->placed, o->placed_capacity * sizeof *o->placed);
+        base_free(&t->context->allocator, o->written, o->written_capacity * sizeof *o->written);
         base_free(&t->context->allocator, o->opened, o->opened_capacity * sizeof *o->opened);
     }
     *o = (outputs){.items = NULL};

@@ -29,18 +29,18 @@ typedef struct opened {
     size_t nargs;
 } opened;
 
-/* A var of block 0 with a placement, and a value that was written to it. */
-typedef struct placed_value {
+/* A var of block 0, and a value that was written to it. */
+typedef struct written_value {
     uint32_t var, term;
-} placed_value;
+} written_value;
 
 typedef struct outputs {
     output *items;
     size_t count, capacity;
     collective *collectives;
     size_t ncollectives, collectives_capacity;
-    placed_value *placed; /* in program order */
-    size_t nplaced, placed_capacity;
+    written_value *written; /* in program order */
+    size_t nwritten, written_capacity;
     opened *opened; /* program_read_apart; in program order */
     size_t nopened, opened_capacity;
 } outputs;

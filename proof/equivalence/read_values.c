@@ -277,12 +277,12 @@ weft_status read_value(reader *r, const weft_var *v, value *out) {
     return read_var(r, v, &out->term);
 }
 
-static weft_status note_placed(reader *r, const weft_var *v, uint32_t term_id) {
+static weft_status note_written(reader *r, const weft_var *v, uint32_t term_id) {
     outputs *o = r->out;
-    const placement *at = v->dist;
-    if (r->depth || r->fence || !at || !at->mesh || !at->dims_mapping || at->ndim != (int)v->ndim) return NULL;
-    TRY(vector_reserve(&r->t->context->allocator, &o->placed, &o->placed_capacity, o->nplaced + 1, sizeof *o->placed));
-    o->placed[o->nplaced++] = (placed_value){v->id, term_id};
+    if (r->depth || r->fence) return NULL;
+    TRY(vector_reserve(&r->t->context->allocator, &o->written, &o->written_capacity, o->nwritten + 1,
+                       sizeof *o->written));
+    o->written[o->nwritten++] = (written_value){v->id, term_id};
     return NULL;
 }
 
@@ -303,7 +303,7 @@ weft_status write_var(reader *r, const weft_var *v, uint32_t term_id) {
     TRY(note_change(r, v->id, UINT32_MAX, c->term));
     c->term = term_id;
     c->fence = r->fence;
-    return note_placed(r, v, term_id);
+    return note_written(r, v, term_id);
 }
 
 /* --- conditions --------------------------------------------------------------------------------------------------- */

@@ -67,9 +67,12 @@ typedef struct kept_share {
 #define LIFT_MANY UINT32_MAX
 typedef struct lifter {
     terms *t;
+    normal *reals;
     weft_program *serial;
     const weft_program *const *programs; /* by rank */
     const outputs *outputs;              /* by rank */
+    const outputs *serial_outputs;
+    uint32_t *first_written, *next_written; /* by serial var, by place in what is written: 1 + the place; 0: none */
     size_t nranks;
     grid grid;
     partitions *uneven;
@@ -267,6 +270,11 @@ WEFT_MUST_USE weft_status lift_move(lifter *l, size_t rank, uint32_t id, lifted 
 void lift_note_told(const lifter *l, size_t rank);
 /* Takes what is moved for the part that its var's placement says, if it is that. */
 WEFT_MUST_USE weft_status lift_told(lifter *l, size_t rank, uint32_t id, lifted *x);
+/* What values the vars of the serial program get. */
+WEFT_MUST_USE weft_status lift_note_serial(lifter *l, const outputs *o, arena *memory);
+/* Argument `at` of the op that makes `id`, by the placement of the var that the op reads, and as part of what the like
+ * of it in the serial program reads; *out_is: it is that, and was known as something else or not at all. */
+WEFT_MUST_USE weft_status lift_as_read(lifter *l, size_t rank, uint32_t id, size_t at, bool *out_is, lifted *x);
 
 /* lift_lists.c: an output of an all-to-all, an all-gather or a scatter of lists. */
 WEFT_MUST_USE weft_status lift_lists(lifter *l, size_t rank, uint32_t id, const weft_op *op, lifted *out);

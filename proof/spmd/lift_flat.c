@@ -59,18 +59,38 @@ weft_status lift_flat_of_parts(lifter *l, uint32_t id, const lifted *args, size_
     return NULL;
 }
 
+/* A member of such under those extents but for the first: where they are not its own, as it is known under them. */
+static weft_status as_rows(const lifter *l, size_t rank, size_t ndim, const int64_t *like, value *arg) {
+    int64_t dims[WEFT_MAX_RANK], row = 1, numel = term_numel(l->t, arg->term);
+    size_t nown;
+    const int64_t *own = term_dims(l->t, arg->term, &nown);
+    memcpy(dims, like, ndim * sizeof *like);
+    for (size_t d = 1; d < ndim; d++) row = lift_product(row, dims[d]);
+    if ((own && nown == ndim) || row <= 0 || numel <= 0 || numel % row) return NULL;
+    dims[0] = numel / row;
+    value shaped = *arg;
+    TRY(term_reshape(l->t, shaped, ndim, dims, &shaped));
+    if (shaped.term < l->nterms && l->known[rank][shaped.term].state == LIFT_KNOWN) *arg = shaped;
+    return NULL;
+}
+
 weft_status lift_rows_of_parts(lifter *l, size_t rank, uint32_t id, bool *out_is, lifted *out) {
     const head *h = term_head(l->t, id);
     uint32_t flat = term_args(l->t, id)[0].term;
     size_t n = l->t->items[flat].nargs, ndim = h->nints, nown;
     int64_t rows = 0, ranges[2 * MOST_ROWS], whole[WEFT_MAX_RANK], at = 0;
-    value values[MOST_ROWS], all;
+    value values[MOST_ROWS], members[MOST_ROWS], all;
     *out_is = false;
     if (!term_is(l->t, flat, HEAD_FLAT) || n == 0 || n > MOST_ROWS || ndim < 2 || ndim > WEFT_MAX_RANK) return NULL;
-    const lifted first = l->known[rank][term_args(l->t, flat)[0].term];
+    for (size_t i = 0; i < n; i++) {
+        members[i] = term_args(l->t, flat)[i];
+        TRY(as_rows(l, rank, ndim, h->ints, &members[i]));
+        h = term_head(l->t, id); /* the table may move */
+    }
+    const lifted first = l->known[rank][members[0].term];
     if (first.state != LIFT_KNOWN || lift_is_sharded_at(l, &first, 0)) return NULL;
     for (size_t i = 0; i < n; i++) {
-        value arg = term_args(l->t, flat)[i];
+        const value arg = members[i];
         const lifted *x = &l->known[rank][arg.term];
         const int64_t *own = term_dims(l->t, arg.term, &nown);
         if (x->state != LIFT_KNOWN || !lift_placed_alike(x, &first) || x->family != first.family) return NULL;

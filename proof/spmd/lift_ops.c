@@ -284,6 +284,25 @@ static weft_status follow(function *f, lifted *out) {
     return f->own > 0 && f->total > 0 ? lift_note_share(f->l, f->rank, f->id, &made, f->own, f->total) : NULL;
 }
 
+/* The same with what it reads as the placements of the vars say, from which it does. */
+static weft_status follow_as_read(function *f, lifted *out) {
+    bool is_any = false, is_other;
+    lifted found = *out;
+    for (size_t i = 0; i < f->nargs; i++) {
+        TRY(lift_as_read(f->l, f->rank, f->id, i, &is_other, &f->args[i]));
+        is_any |= is_other;
+    }
+    if (!is_any || first_open(f)) return NULL;
+    f->times = f->parts = 1;
+    f->own = f->total = 0;
+    f->attr = NULL;
+    f->added = NULL;
+    f->products = f->folded = f->shares = 0;
+    TRY(follow(f, &found));
+    if (found.state == LIFT_KNOWN) *out = found;
+    return NULL;
+}
+
 /* Ranks add what they add, so often is it in their sum. *out_is false: it is no scale with a bias of partial values. */
 static weft_status follow_affine(function *f, lifted *out, bool *out_is) {
     terms *t = f->l->t;
@@ -330,8 +349,10 @@ weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out) {
         TRY_DONE(lift_table(l, rank, id, own.op, f.args, n, out));
     else if (op_is(own.op, "c_softmax_with_cross_entropy_grad"))
         TRY_DONE(lift_classes_grad(l, rank, id, own.op, f.args, n, out));
-    else if (n != 1 || !lift_takes_part(l, rank, id, own.op, &f.args[0], out))
+    else if (n != 1 || !lift_takes_part(l, rank, id, own.op, &f.args[0], out)) {
         TRY_DONE(follow(&f, out));
+        if (out->state == LIFT_UNKNOWN) TRY_DONE(follow_as_read(&f, out));
+    }
 done:
     arena_fini(&memory);
     return status;

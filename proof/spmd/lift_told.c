@@ -1,8 +1,11 @@
-/* lift_told.c: what placements of vars say of values that are moved.
+/* lift_told.c: what placements and names of vars say of values that are moved, or that an op reads.
  *
  * A var that some ranks hold a part of has a placement, and extents on each rank. So it is told which part of a value
  * of which extents it ought to be. That is no proof: whether its elements are those of that part is looked at
- * (elements.c). Where other rules know the value already, and otherwise, both are true, but ranks must agree. */
+ * (elements.c). Where other rules know the value already, and otherwise, both are true, but ranks must agree.
+ *
+ * Of which value is guessed too: of what the serial program's var of that name is given, or of what its op reads there,
+ * if both are elements of one value; else of that one. */
 #include "proof/spmd/elements.h"
 
 /* The axes that shard dimension `d`, the major one first; returns how many, -1: they deal it out in runs. */
@@ -142,26 +145,86 @@ static bool find_part(walk *w, const elements *e, size_t rank, const weft_var *v
     return read_told(l, rank, v, e->dims, NULL, part, whole) && fits(w, e, rank, whole, sums, s, part, of);
 }
 
-static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_var *v, lifted *out) {
+/* Whether both are one value of the reals: factors may stand elsewhere. */
+static bool is_same_value(walk *w, uint32_t a, uint32_t b) {
+    normal *n = w->l->reals;
+    uint32_t both[2] = {a, b};
+    if (a == b) return true;
+    if (a == TERM_NONE || b == TERM_NONE || term_numel(w->l->t, a) != term_numel(w->l->t, b)) return false;
+    weft_status status = normal_find(n, both, 2);
+    if (status) return weft_status_free(status), w->failed = true, false;
+    value x = normal_of(n, a), y = normal_of(n, b);
+    return x.term == y.term && x.factor == y.factor;
+}
+
+/* Whether they are the rank's part of that serial value, which they and it are elements of another one of. */
+static bool is_part_of(walk *w, const elements *e, size_t rank, const weft_var *v, uint32_t serial, lifted *part) {
+    const lifter *l = w->l;
+    elements all;
+    size_t ndim;
+    const int64_t *dims = term_dims(l->t, serial, &ndim);
+    int64_t whole[WEFT_MAX_RANK], *places;
+    if (!dims || e->base == TERM_NONE || ndim != e->ndim || ndim != v->ndim) return false;
+    if (!read_told(l, rank, v, e->dims, dims, part, whole) || memcmp(whole, dims, ndim * sizeof *dims) != 0)
+        return false;
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if ((e->partial >> k & 1) && !is_replicated(part->placed[k])) return false;
+    if (!w->find(w, LIFT_ALL, serial, &all) || !is_same_value(w, all.base, e->base)) return false;
+    if (!(places = ARENA_ARRAY(&w->memory, int64_t, (size_t)e->count))) return w->failed = true, false;
+    if (!elements_list_part(w, part, rank, ndim, e->dims, whole, places)) return false;
+    for (int64_t i = 0; i < e->count; i++)
+        if (e->at[i] != all.at[places[i]]) return false;
+    for (size_t k = 0; k < l->grid.naxes; k++)
+        if (e->partial >> k & 1) part->placed[k] = PARTIAL;
+    part->term = serial;
+    return true;
+}
+
+/* How a rank's value is asked for: as the var's placement says, as part of one of some serial values, or of what it is
+ * moved from. */
+typedef struct question {
+    const weft_var *v;
+    bool moves; /* it is looked at from what it is made of, whatever is known of it */
+    const uint32_t *serial;
+    size_t nserial;
+} question;
+
+/* As part of serial values, or else of the value that they are elements of. */
+static weft_status answer(walk *w, const elements *e, size_t rank, const question *q, bool of_serial, bool *out_is,
+                          lifted *out) {
+    lifter *l = w->l;
+    lifted part, of;
+    stretch s = {.is_asked = out->state == LIFT_UNKNOWN};
+    int64_t whole[WEFT_MAX_RANK];
+    *out_is = false;
+    for (size_t i = 0; of_serial && i < q->nserial && !*out_is; i++)
+        *out_is = is_part_of(w, e, rank, q->v, q->serial[i], &part);
+    if (*out_is) {
+        of = part, of.family = e->family;
+    } else if (!of_serial && find_part(w, e, rank, q->v, whole, &s, &part, &of)) {
+        value all = value_of(e->base);
+        if (s.numel != term_numel(l->t, e->base)) TRY(term_part(l->t, all, s.first, s.numel, &all));
+        TRY(term_reshape(l->t, all, e->ndim, whole, &all));
+        part.term = all.term;
+        *out_is = true;
+    }
+    if (!*out_is) return NULL;
+    part.state = LIFT_KNOWN;
+    of.term = e->base;
+    lift_name_family(l, &of, 1, &part);
+    *out = part;
+    return NULL;
+}
+
+static weft_status take_told(lifter *l, size_t rank, uint32_t id, const question *q, lifted *out) {
     weft_status status = NULL;
     bool ends = false;
-    for (int depth = SEES_SHAPES; depth < ELEMENTS_DEPTHS && !ends && !status; depth++) {
+    for (int i = q->nserial ? 0 : ELEMENTS_DEPTHS; i < 2 * ELEMENTS_DEPTHS && !ends && !status; i++) {
         walk w;
         elements e;
-        lifted part, of;
-        stretch s = {.is_asked = out->state == LIFT_UNKNOWN};
-        int64_t whole[WEFT_MAX_RANK];
-        elements_begin(&w, l, (elements_depth)depth);
-        if (elements_make(&w, rank, id, &e) && find_part(&w, &e, rank, v, whole, &s, &part, &of)) {
-            value all = value_of(e.base);
-            if (s.numel != term_numel(l->t, e.base)) status = term_part(l->t, all, s.first, s.numel, &all);
-            if (!status) status = term_reshape(l->t, all, e.ndim, whole, &all);
-            part.state = LIFT_KNOWN, part.term = all.term;
-            of.term = e.base;
-            lift_name_family(l, &of, 1, &part);
-            *out = part;
-            ends = true;
-        }
+        elements_begin(&w, l, (elements_depth)(i % ELEMENTS_DEPTHS));
+        bool known = q->moves ? elements_make(&w, rank, id, &e) : w.find(&w, rank, id, &e);
+        if (known) status = answer(&w, &e, rank, q, i < ELEMENTS_DEPTHS, &ends, out);
         weft_status ended = elements_end(&w);
         if (status)
             weft_status_free(ended);
@@ -173,14 +236,42 @@ static weft_status take_moved(lifter *l, size_t rank, uint32_t id, const weft_va
     return status;
 }
 
+enum { MOST_NAMED = 4 };
+
+/* The serial program's var of that name; what is moved is named for it, as NAME@RESHARD_3. NULL: it has none. */
+static const weft_var *find_serial_var(const lifter *l, const weft_var *v) {
+    const weft_block *b = l->serial->blocks[0];
+    const weft_var *found = weft_block_find_var(b, v->name->bytes);
+    static const char *const moved[] = {"@RESHARD", "@FIT_"};
+    char name_text[256];
+    for (size_t i = 0; i < sizeof moved / sizeof *moved && !found; i++) {
+        const char *end = strstr(v->name->bytes, moved[i]);
+        size_t nbytes = end ? (size_t)(end - v->name->bytes) : sizeof name_text;
+        if (nbytes >= sizeof name_text) continue;
+        memcpy(name_text, v->name->bytes, nbytes);
+        name_text[nbytes] = 0;
+        found = weft_block_find_var(b, name_text);
+    }
+    return found;
+}
+
+/* What it is given there: some of it. */
+static size_t list_named(const lifter *l, const weft_var *v, uint32_t *out) {
+    const weft_var *serial = find_serial_var(l, v);
+    size_t n = 0;
+    for (uint32_t at = serial ? l->first_written[serial->id] : 0; at && n < MOST_NAMED; at = l->next_written[at - 1])
+        out[n++] = l->serial_outputs->written[at - 1].term;
+    return n;
+}
+
 /* --- as rows of what others have ---------------------------------------------------------------------------------- */
 
 /* The value that the rank's var of that name was given the `nth` time; TERM_NONE: there is none. */
 static uint32_t find_written(const lifter *l, size_t rank, const char *var, size_t nth) {
     const outputs *o = &l->outputs[rank];
     const weft_var *v = weft_block_find_var(l->programs[rank]->blocks[0], var);
-    for (size_t i = 0; v && i < o->nplaced; i++)
-        if (o->placed[i].var == v->id && nth-- == 0) return o->placed[i].term;
+    for (size_t i = 0; v && i < o->nwritten; i++)
+        if (o->written[i].var == v->id && nth-- == 0) return o->written[i].term;
     return TERM_NONE;
 }
 
@@ -188,8 +279,8 @@ static uint32_t find_written(const lifter *l, size_t rank, const char *var, size
 static size_t count_written(const lifter *l, size_t rank, const weft_var *v, uint32_t id) {
     const outputs *o = &l->outputs[rank];
     size_t n = 0;
-    for (size_t i = 0; i < o->nplaced && (o->placed[i].var != v->id || o->placed[i].term != id); i++)
-        n += o->placed[i].var == v->id;
+    for (size_t i = 0; i < o->nwritten && (o->written[i].var != v->id || o->written[i].term != id); i++)
+        n += o->written[i].var == v->id;
     return n;
 }
 
@@ -262,12 +353,80 @@ weft_status lift_told(lifter *l, size_t rank, uint32_t id, lifted *x) {
     const weft_var *v = program_var(l->programs[rank], l->told[rank][id] - 1);
     bool is_serial = x->state == LIFT_KNOWN && x->term < l->nserial;
     if ((is_serial && is_as_told(l, x, v)) || !elements_are_moved(l, rank, id)) return NULL;
-    TRY(take_moved(l, rank, id, v, x));
+    uint32_t named[MOST_NAMED];
+    const question q = {.v = v, .moves = true, .serial = named, .nserial = list_named(l, v, named)};
+    TRY(take_told(l, rank, id, &q, x));
     return x->state == LIFT_KNOWN && !is_as_told(l, x, v) ? take_rows(l, rank, id, v, x) : NULL;
+}
+
+static bool has_placement(const weft_var *v) {
+    const placement *at = v->dist;
+    return at && at->mesh && at->dims_mapping && at->ndim == (int)v->ndim;
+}
+
+/* The rank's op that makes the term; NULL: its var has no placement. A term's own op may be another rank's. */
+static const weft_op *own_op(const lifter *l, size_t rank, uint32_t id) {
+    const weft_program *p = l->programs[rank];
+    const head *h = term_head(l->t, term_args(l->t, id)[0].term);
+    if (!l->told[rank][id] || !h->op) return NULL;
+    FOR_EACH_USE(u, program_var(p, l->told[rank][id] - 1)) {
+        const weft_op *op = use_op(p, u);
+        if (u->is_output && op_nargs(op, false) == h->nargs && strcmp(op->type->bytes, h->op->type->bytes) == 0)
+            return op;
+    }
+    return NULL;
+}
+
+/* The arguments of the serial program's op whose output has the name of the term's var; NULL: it has no such op. */
+static const value *serial_arguments(const lifter *l, size_t rank, uint32_t id) {
+    const terms *t = l->t;
+    uint32_t named[MOST_NAMED], of = term_args(t, id)[0].term;
+    size_t n = list_named(l, program_var(l->programs[rank], l->told[rank][id] - 1), named);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t like = term_is(t, named[i], HEAD_OUT) ? term_args(t, named[i])[0].term : TERM_NONE;
+        if (like == TERM_NONE || !term_is(t, like, HEAD_OP) || t->items[like].nargs != t->items[of].nargs) continue;
+        const weft_op *own = term_head(t, of)->op, *serial = term_head(t, like)->op;
+        if (own && serial && strcmp(own->type->bytes, serial->type->bytes) == 0) return term_args(t, like);
+    }
+    return NULL;
+}
+
+weft_status lift_as_read(lifter *l, size_t rank, uint32_t id, size_t at, bool *out_is, lifted *x) {
+    uint32_t own = term_args(l->t, term_args(l->t, id)[0].term)[at].term, serial = TERM_NONE;
+    const weft_op *op = own_op(l, rank, id);
+    *out_is = false;
+    if (!op || x->state == LIFT_PENDING) return NULL;
+    const value *like = serial_arguments(l, rank, id);
+    const weft_var *v = use_var(op->program, op_args(op, false) + at);
+    size_t ndim;
+    if (like && like[at].factor == FACTOR_ONE) serial = like[at].term;
+    if (!has_placement(v) || !term_dims(l->t, own, &ndim) || v->ndim != ndim) return NULL;
+    if (x->state == LIFT_KNOWN && is_as_told(l, x, v) && (serial == TERM_NONE || serial == x->term)) return NULL;
+    const question q = {.v = v, .serial = &serial, .nserial = serial != TERM_NONE};
+    lifted told = *x;
+    TRY(take_told(l, rank, own, &q, &told));
+    *out_is = told.state == LIFT_KNOWN &&
+              (x->state != LIFT_KNOWN || told.term != x->term || !lift_placed_alike(&told, x));
+    if (*out_is) *x = told;
+    return NULL;
 }
 
 void lift_note_told(const lifter *l, size_t rank) {
     const outputs *o = &l->outputs[rank];
-    for (size_t i = o->nplaced; i-- > 0;) /* of several vars the first */
-        l->told[rank][o->placed[i].term] = o->placed[i].var + 1;
+    for (size_t i = o->nwritten; i-- > 0;) /* of several vars the first */
+        if (has_placement(program_var(l->programs[rank], o->written[i].var)))
+            l->told[rank][o->written[i].term] = o->written[i].var + 1;
+}
+
+weft_status lift_note_serial(lifter *l, const outputs *o, arena *memory) {
+    l->serial_outputs = o;
+    l->first_written = ARENA_ARRAY(memory, uint32_t, l->serial->nall_vars + 1);
+    l->next_written = ARENA_ARRAY(memory, uint32_t, o->nwritten + 1);
+    if (!l->first_written || !l->next_written) return base_out_of_memory();
+    for (size_t i = o->nwritten; i-- > 0;) {
+        uint32_t *first = &l->first_written[o->written[i].var];
+        l->next_written[i] = *first;
+        *first = (uint32_t)i + 1;
+    }
+    return NULL;
 }

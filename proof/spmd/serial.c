@@ -86,6 +86,7 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
     if (!(l->uneven = ARENA_ARRAY(&j->memory, partitions, 1))) return base_out_of_memory();
     TRY(lift_name_views(l, &j->memory));
     TRY(lift_list_flats(l, &j->memory));
+    TRY(lift_note_serial(l, &j->serial, &j->memory));
     if (!l->known || !l->wanted || !l->record || !l->turn || !l->rows || !l->told) return base_out_of_memory();
     for (size_t i = 0; i < nranks; i++) {
         l->known[i] = ARENA_ARRAY(&j->memory, lifted, l->nterms + 1);
@@ -106,7 +107,8 @@ static weft_status prepare(judge *j, const weft_program *const *programs, size_t
 static weft_status read_all(judge *j, const weft_program *serial, const weft_program *const *programs, size_t nranks,
                             const weft_equivalence_options *o) {
     terms *t = &j->prover.terms;
-    j->lifter = (lifter){.t = t, .serial = (weft_program *)serial, .nranks = nranks};
+    j->lifter = (lifter){
+        .t = t, .reals = &j->prover.normals[NORMAL_REALS], .serial = (weft_program *)serial, .nranks = nranks};
     TRY(program_read(t, (weft_program *)serial, o->fetches, o->nfetches, &j->serial));
     j->lifter.nserial = t->count;
     for (size_t i = 0; i < nranks; i++)

@@ -39,8 +39,9 @@ typedef struct recorded {
 } recorded;
 
 /* With a mistake the first was proved, and wrong; the others were not proved: parts of sums, members of a concatenation,
- * some rows of uneven columns. */
-static const int kept[] = {951, 207, 572, 1791, 2541};
+ * some rows of uneven columns, slices that an op reads, factors that stand elsewhere in what is turned, columns of what
+ * was filled up and lies behind others. */
+static const int kept[] = {951, 207, 572, 1791, 2541, 394, 769, 412, 4736, 722};
 
 static weft_context *context;
 static bool is_told;
@@ -339,8 +340,7 @@ int main(int argc, char **argv) {
         if (from < n) close_recorded(&c);
     }
     if (nfound) printf("%d of %d proved; of %d with a mistake %d, that left the same\n", nproved, n, nwrong, nharmless);
-    int least = n > 200 ? 98 : 99; /* of a hundred */
-    check(!nfound || n < 200 || nproved >= least * n / 100, "only %d of %d are proved", nproved, n);
+    check(!nfound || n < 200 || nproved >= 99 * n / 100, "only %d of %d are proved", nproved, n);
     globfree(&found);
     weft_pass_list_destroy(behind);
     weft_pass_list_destroy(list);

@@ -183,6 +183,83 @@ static bool spoil_read(weft_op *op, uint64_t *salt) {
     return true;
 }
 
+/* What of an op is read is what it was made of, as if the op were not there. */
+static bool spoil_left_out(weft_op *op, uint64_t *salt) {
+    (void)salt;
+    weft_var *x = op_x(op), *out = op_out(op);
+    if (!x || !out || !has_type_of(x, out)) return false;
+    for (weft_op *o = op->next; o; o = o->next) weft_op_rename_input(o, out, x);
+    return true;
+}
+
+/* Two inputs of one type change places. */
+static bool spoil_inputs(weft_op *op, uint64_t *salt) {
+    unsigned nargs = (unsigned)op_nargs(op, false), at = nargs > 1 ? draw_below(salt, nargs) : 0;
+    use *first = NULL;
+    FOR_EACH_ARG(op, false, u) {
+        if (first && has_type_of(use_var(op->program, first), use_var(op->program, u))) {
+            weft_var *x = use_var(op->program, first), *y = use_var(op->program, u);
+            use_rename(first, y);
+            use_rename(u, x);
+            return true;
+        }
+        if (!first && at-- == 0) first = u;
+    }
+    return false;
+}
+
+/* Along another dimension. */
+static bool spoil_axis(weft_op *op, uint64_t *salt) {
+    weft_var *x = op_x(op);
+    if (!x || x->ndim < 2 || op_communicates(op)) return false;
+    for (size_t i = 0; i < 2; i++) {
+        const char *attr = i ? "dim" : "axis";
+        const weft_attr *a = op_find_attr(op, attr);
+        int64_t by = 1 + draw_below(salt, (unsigned)x->ndim - 1);
+        if (!a || (a->type != ATTR_INT && a->type != ATTR_LONG) || a->u.i < 0 || a->u.i >= (int64_t)x->ndim) continue;
+        must(weft_op_set_attr_int(op, attr, (a->u.i + by) % (int64_t)x->ndim));
+        return true;
+    }
+    return false;
+}
+
+/* Two slices begin and end where the other ones does. */
+static bool spoil_slices(weft_op *op, uint64_t *salt) {
+    (void)salt;
+    int64_t own[2][8], others[2][8];
+    static const char *const attrs[] = {"starts", "ends"};
+    size_t n, m;
+    for (weft_op *other = op_is(op, "slice") ? op->next : NULL; other; other = other->next) {
+        if (!op_is(other, "slice")) continue;
+        bool good = true, differ = false;
+        for (size_t i = 0; i < 2 && good; i++) {
+            const int64_t *a = attr_ints(op, attrs[i], &n), *b = attr_ints(other, attrs[i], &m);
+            good = a && b && n == m && n <= 8;
+            if (good) memcpy(own[i], a, n * sizeof *a), memcpy(others[i], b, n * sizeof *b);
+            differ |= good && memcmp(a, b, n * sizeof *a) != 0;
+        }
+        if (!good || !differ) continue;
+        for (size_t i = 0; i < 2; i++) {
+            must(weft_op_set_attr_ints(op, attrs[i], n, others[i]));
+            must(weft_op_set_attr_ints(other, attrs[i], n, own[i]));
+        }
+        return true;
+    }
+    return false;
+}
+
+/* A slice of another dimension. */
+static bool spoil_sliced(weft_op *op, uint64_t *salt) {
+    size_t n;
+    const int64_t *axes = op_is(op, "slice") ? attr_ints(op, "axes", &n) : NULL;
+    const weft_var *x = op_x(op);
+    if (!axes || n != 1 || !x || x->ndim < 2) return false;
+    int64_t other = (axes[0] + 1 + draw_below(salt, (unsigned)x->ndim - 1)) % (int64_t)x->ndim;
+    if (x->dims[other] != x->dims[axes[0]]) return false;
+    must(weft_op_set_attr_ints(op, "axes", 1, &other));
+    return true;
+}
+
 static const struct {
     const char *what;
     bool (*make)(weft_op *op, uint64_t *salt); /* false: it cannot be made with that op */
@@ -194,6 +271,9 @@ static const struct {
     {"a sum of sums", spoil_once},       {"another factor", spoil_scale},
     {"another offset", spoil_offset},    {"dimensions turned otherwise", spoil_turn},
     {"another input", spoil_input},      {"read before the collective", spoil_read},
+    {"an op left out", spoil_left_out},  {"inputs exchanged", spoil_inputs},
+    {"another axis", spoil_axis},        {"bounds of slices exchanged", spoil_slices},
+    {"another dimension", spoil_sliced},
 };
 
 bool spmd_mistake(weft_program *p, uint64_t salt, const char **out_what) {
