@@ -1,18 +1,18 @@
 /* gemm.c: which code multiplies matrices, and on how many threads.
  *
- * With AVX-512 ours (gemm_matrices.c): in a training step operands come from far caches. There oneDNN's products in
- * pieces (below) are up to 30% slower, most of all the gradients', and at best 6% faster; small products take half the
- * time, since oneDNN checks its arguments and chooses a kernel at every call. With AVX2 oneDNN's kernels are up to a
- * quarter faster than ours, so large products are oneDNN's where it was found. Which of the two is a rule of the shape,
- * never of a clock: a measurement at every start could fall out differently from run to run and from rank to rank, and
- * with it the last bits.
+ * With AVX2 or AVX-512 ours (gemm_matrices.c): in a training step operands come from far caches. There oneDNN's
+ * products in pieces (below) are up to 30% slower, most of all the gradients', and at best 6% faster. Where rows lie
+ * pages apart they take twice the time on an AMD EPYC. Small products take half the time, since oneDNN checks its
+ * arguments and chooses a kernel at every call. On other machines large products are oneDNN's where it was found. Which
+ * of the two is a rule of the shape, never of a clock: a measurement at every start could fall out differently from run
+ * to run and from rank to rank, and with it the last bits.
  *
  * oneDNN is asked for one thread's work at a time. Large products are cut into pieces that depend on the shape alone,
  * whatever the number of threads: oneDNN chooses its blocks, and so its order of addition, by the shape it is given. */
 #include "executor/kernels/matmul/gemm.h"
 #include "executor/kernels/matmul/gemm_matrices.h"
 
-#if defined(WEFT_HAVE_DNNL) && !defined(__AVX512F__)
+#if defined(WEFT_HAVE_DNNL) && !defined(__AVX2__)
 #define USE_DNNL
 #include <dnnl.h>
 extern void omp_set_num_threads(int nthreads); /* libgomp; its header may belong to another compiler */
@@ -120,7 +120,7 @@ void gemm_f32(const kernel_call *call, bool ta, bool tb, int64_t m, int64_t n, i
 
 const char *gemm_library(void) {
 #ifdef WEFT_HAVE_DNNL
-    return "for large products, where there is no AVX-512";
+    return "for large products, where there is no AVX2";
 #else
     return "packed panels";
 #endif

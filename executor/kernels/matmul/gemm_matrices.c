@@ -13,27 +13,27 @@
 #include "executor/kernels/matmul/gemm_matrices.h"
 
 /* The register tile: ROWS by WIDTH vectors. Eight rows at most, because in matrices whose rows lie pages apart they
- * share a cache set. EACH_WIDTH(X, ...) is a list of X(rows, width, ...). */
+ * share a cache set; four where there are 16 registers. Up to SOME_STRIPS of rows all meet B panel by panel.
+ * EACH_WIDTH(X, ...) is a list of X(rows, width, ...). */
 #if defined(__AVX512F__)
-enum { ROWS = 8, WIDTH = 3, BLOCK_COLUMNS = 8 * WIDTH * VEC };
+enum { ROWS = 8, WIDTH = 3, SOME_STRIPS = 32 };
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define EACH_WIDTH(X, rows, ...) X(rows, 1, __VA_ARGS__) X(rows, 2, __VA_ARGS__) X(rows, 3, __VA_ARGS__)
 #define FULL_ROWS 8
 #else
-enum { ROWS = 6, WIDTH = 2, BLOCK_COLUMNS = 192 };
-#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define EACH_WIDTH(X, rows, ...) X(rows, 1, __VA_ARGS__) X(rows, 2, __VA_ARGS__)
-#define FULL_ROWS 6
+enum { ROWS = 4, WIDTH = 3, SOME_STRIPS = 72 };
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#define FULL_ROWS 4
 #endif
+#define EACH_WIDTH(X, rows, ...) X(rows, 1, __VA_ARGS__) X(rows, 2, __VA_ARGS__) X(rows, 3, __VA_ARGS__)
 
 enum {
     PANEL = WIDTH * VEC,
+    BLOCK_COLUMNS = 8 * PANEL,
     ROW_STEP = GEMM_DEPTH + VEC, /* packed rows; the extra vector keeps them out of one cache set */
-    COLUMN_STEP = 8,             /* packed columns */
+    COLUMN_STEP = ROWS,          /* packed columns */
     STRIP = ROWS * ROW_STEP > GEMM_DEPTH *COLUMN_STEP ? ROWS *ROW_STEP : GEMM_DEPTH *COLUMN_STEP,
     GROUP = 4, /* strips that are packed together from columns: whole cache lines are read */
     FEW_STRIPS = 16,
-    SOME_STRIPS = 32,        /* up to here all strips meet B panel by panel */
     SMALL_BLOCK = 128 * 128, /* of B: it is packed before A goes on */
     PAGE = 4096 / sizeof(float),
     LINE = 64,
