@@ -48,6 +48,41 @@ bool launch_is_elsewhere(void) {
     return !weft_processes_launched() && read_torchrun(&t) && t.index > 0;
 }
 
+/* --- hosts -------------------------------------------------------------------------------------------------------- */
+
+/* NAME or NAME:COUNT; *out_count 0: it has none. An address of IPv6 has colons of its own within brackets. */
+static bool read_host(const char *text, size_t nbytes, long long *out_count) {
+    char count[16] = "";
+    const char *colon = memrchr(text, ':', nbytes);
+    *out_count = 0;
+    if (memchr(text, ' ', nbytes)) return false;
+    if (!colon || text[nbytes - 1] == ']') return nbytes > 0;
+    snprintf(count, sizeof count, "%.*s", (int)(text + nbytes - colon) - 1, colon + 1);
+    return colon > text && cli_read_int(count, 1, INT_MAX, out_count);
+}
+
+/* A host without a count has room for any number. */
+static bool hosts_fit(const cli_args *args, int nprocesses) {
+    const char *at = cli_value(args, "--hosts");
+    long long room = 0, count;
+    bool is_open = false, is_last = !at;
+    while (!is_last) {
+        size_t nbytes = strcspn(at, ",");
+        if (!read_host(at, nbytes, &count)) {
+            cli_usage_error(args->command, "--hosts: expected NAME:PROCESSES,..., found \"%.*s\"", (int)nbytes, at);
+            return false;
+        }
+        is_open = is_open || count == 0;
+        room += count;
+        is_last = at[nbytes] == '\0';
+        at += nbytes + 1;
+    }
+    if (!cli_given(args, "--hosts") || is_open || room >= nprocesses) return true;
+    cli_usage_error(args->command, "--hosts has room for %lld process%s, and the run has %d: --processes says how many",
+                    room, room == 1 ? "" : "es", nprocesses);
+    return false;
+}
+
 /* --- both --------------------------------------------------------------------------------------------------------- */
 
 static bool torchrun_fits(const cli_args *args, const torchrun *t, int nranks) {
@@ -82,6 +117,7 @@ bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
     if (by_torchrun && !torchrun_fits(args, &t, nranks)) *out_nprocesses = -1;
     if (*out_nprocesses == 0 && !cli_int(args, "--processes", 1, nranks, &nprocesses)) *out_nprocesses = -1;
     if (*out_nprocesses < 0 || !(is_asked || (by_environment && nprocesses > 1))) return false;
-    *out_nprocesses = (int)nprocesses;
-    return true;
+    bool fits = hosts_fit(args, (int)nprocesses);
+    *out_nprocesses = fits ? (int)nprocesses : -1;
+    return fits;
 }

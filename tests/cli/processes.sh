@@ -125,6 +125,10 @@ ok $? 'each process saves its own ranks'
 says 1 'no parameters were given' 'a failure of all processes ends them' \
     "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --launch --feed "$case/feeds.npz"
 says 2 'hosts: expected --launch' '--hosts alone is a usage error' "$weft" run "$@" --hosts a:1
+for hosts in localhost:x localhost:0 localhost:2, ':2' 'a:1, b:1' ''; do
+    says 2 'hosts: expected NAME:PROCESSES' "--hosts '$hosts' names no hosts" "$weft" run "$@" --launch --hosts "$hosts"
+done
+says 2 'hosts has room for 1 process, and the run has 2' '--hosts with too little room' "$weft" run "$@" --launch --hosts a:1
 says 2 'processes: expected a whole number from 1 to 2' 'no more processes than ranks' "$weft" run "$@" --launch --processes 3
 
 # --- programs -----------------------------------------------------------------------------------------------------------
