@@ -352,6 +352,9 @@ void lift_take_fold(const lifter *l, size_t rank, uint32_t id, uint32_t axes, in
 WEFT_MUST_USE weft_status lift_fill(lifter *l, uint32_t id, lifted *out);
 /* The constant `x` as part along dimension `d` and `axis`; false: it is none, or sharded already. */
 WEFT_MUST_USE weft_status lift_fill_as_part(lifter *l, size_t axis, size_t d, lifted *x, bool *out_is);
+/* The same as the rank's part where parts differ as `like` says. */
+WEFT_MUST_USE weft_status lift_fill_as_unequal_part(lifter *l, size_t rank, axis_placement like, size_t d, lifted *x,
+                                                    bool *out_is);
 
 /* lift_ops.c: the op behind output `id`. */
 WEFT_MUST_USE weft_status lift_function(lifter *l, size_t rank, uint32_t id, lifted *out);

@@ -217,8 +217,30 @@ static bool read_output(const reading *r, uint32_t id, sharded_result *out) {
     return true;
 }
 
-weft_status sharded_output(const sharded_inputs *in, uint32_t id, sharded_result *out) {
+/* False: the output is not followed, by the rule as it is. */
+static bool follow_rule(reading *r, uint32_t id, sharded_result *out) {
     static const axes_mesh line = {.naxes = 1, .extent = {2}}; /* no extent that is sharded is known */
+    memset(r->out_placed, 0, r->nout * sizeof *r->out_placed);
+    r->attr = NULL;
+    if (axes_follow(&r->rule, &line, r->placed, r->out_placed) || !knows_factors(r) || changes_attrs(r)) return false;
+    out->split = r->split;
+    out->attr = r->attr;
+    return read_output(r, id, out);
+}
+
+/* What the rank's attr counts one of, all ranks may have several of; false: no attr counts one. */
+static bool forget_ones(reading *r) {
+    bool is_any = false;
+    for (size_t i = 0; i < r->rule.nchanges; i++) {
+        const axes_change *c = &r->rule.changes[i];
+        if (c->kind != AXES_EXTENT || r->rule.factors[c->factor].size != 1) continue;
+        r->rule.factors[c->factor].size = -1;
+        is_any = true;
+    }
+    return is_any;
+}
+
+weft_status sharded_output(const sharded_inputs *in, uint32_t id, sharded_result *out) {
     const op_schema *s = op_schema_of(in->op);
     reading r = {.in = in};
     *out = (sharded_result){.is_known = false};
@@ -227,9 +249,10 @@ weft_status sharded_output(const sharded_inputs *in, uint32_t id, sharded_result
     if (!read_inputs(&r, s) || !describe_output(&r, s, id)) return NULL;
     axes_call call = {in->op, s, r.types, r.out_types, r.in_first, r.out_first};
     TRY(axes_of_op(&call, in->memory, &r.rule));
-    if (axes_follow(&r.rule, &line, r.placed, r.out_placed) || !knows_factors(&r) || changes_attrs(&r)) return NULL;
-    out->split = r.split;
-    out->attr = r.attr;
-    out->is_known = read_output(&r, id, out);
+    out->is_known = follow_rule(&r, id, out);
+    if (!out->is_known && forget_ones(&r)) {
+        *out = (sharded_result){.is_known = false};
+        out->is_known = follow_rule(&r, id, out) && out->attr;
+    }
     return NULL;
 }

@@ -3,31 +3,45 @@
  * parts, the one that fits is taken. */
 #include "proof/spmd/lift.h"
 
-/* The constant with that dimension `times` as long. */
-static weft_status longer_fill(lifter *l, uint32_t id, size_t d, int64_t times, uint32_t *out) {
+/* The constant with a dimension of that extent. */
+static weft_status longer_fill(lifter *l, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
     size_t ndim;
     const int64_t *dims = term_dims(l->t, id, &ndim);
     shape type = {.dtype = l->t->items[id].dtype, .ndim = (int32_t)ndim, .height = -1};
     memcpy(type.dims, dims, ndim * sizeof *dims);
-    type.dims[d] = lift_product(type.dims[d], times);
+    type.dims[d] = extent;
     value filled = value_of(TERM_NONE);
     TRY(term_fill(l->t, term_head(l->t, id)->number, &type, &filled));
     *out = filled.term;
     return NULL;
 }
 
-static bool has_dim(const lifter *l, uint32_t id, size_t d) {
+/* The extent of that dimension; 0: it has none. */
+static int64_t extent_of(const lifter *l, uint32_t id, size_t d) {
     size_t ndim;
     const int64_t *dims = term_dims(l->t, id, &ndim);
-    return dims && d < ndim && ndim <= WEFT_MAX_RANK && dims[d] > 0;
+    return dims && d < ndim && ndim <= WEFT_MAX_RANK && dims[d] > 0 ? dims[d] : 0;
 }
 
 weft_status lift_fill_as_part(lifter *l, size_t axis, size_t d, lifted *x, bool *out_is) {
     *out_is = x->state == LIFT_KNOWN && term_is(l->t, x->term, HEAD_FILL) && is_replicated(x->placed[axis]) &&
-              has_dim(l, x->term, d);
+              extent_of(l, x->term, d);
     if (!*out_is) return NULL;
-    TRY(longer_fill(l, x->term, d, l->grid.extent[axis], &x->term));
+    TRY(longer_fill(l, x->term, d, lift_product(extent_of(l, x->term, d), l->grid.extent[axis]), &x->term));
     x->placed[axis] = sharded((int)d);
+    return NULL;
+}
+
+weft_status lift_fill_as_unequal_part(lifter *l, size_t rank, axis_placement like, size_t d, lifted *x, bool *out_is) {
+    const partition *p = lift_partition(l, like);
+    int64_t own;
+    (void)lift_partition_part(l, like, rank, &own);
+    *out_is = x->state == LIFT_KNOWN && term_is(l->t, x->term, HEAD_FILL) && own > 0 &&
+              extent_of(l, x->term, d) == own && !lift_is_sharded_at(l, x, (int)d);
+    for (int i = 0; i < p->naxes; i++) *out_is = *out_is && is_replicated(x->placed[p->axes[i]]);
+    if (!*out_is) return NULL;
+    TRY(longer_fill(l, x->term, d, p->total, &x->term));
+    for (int i = 0; i < p->naxes; i++) x->placed[p->axes[i]] = sharded_by((int)d, like.split);
     return NULL;
 }
 

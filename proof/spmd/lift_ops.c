@@ -77,11 +77,17 @@ static bool arg_is_partial(const lifted *x, size_t axis) {
 /* Takes constants and slices among the arguments, all or number `one`, for parts along dimension `d`. */
 static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one, bool *out_any) {
     uint32_t op = term_args(f->l->t, f->id)[0].term;
+    axis_placement like = REPLICATED; /* of arguments whose parts differ */
+    for (size_t i = 0; i < f->nargs; i++)
+        if (f->args[i].state == LIFT_KNOWN && has_partition(f->args[i].placed[axis])) like = f->args[i].placed[axis];
     *out_any = false;
     for (size_t i = 0; i < f->nargs; i++) {
         bool is_part = false;
         if (one != f->nargs && i != one) continue;
-        TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
+        if (has_partition(like))
+            TRY(lift_fill_as_unequal_part(f->l, f->rank, like, d, &f->args[i], &is_part));
+        else
+            TRY(lift_fill_as_part(f->l, axis, d, &f->args[i], &is_part));
         if (!is_part) TRY(lift_box_as_part(f->l, f->rank, axis, d, &f->args[i], &is_part));
         if (!is_part && d == 0) TRY(lift_rows_as_part(f->l, f->rank, axis, op, i, &f->args[i], &is_part));
         *out_any |= is_part;
