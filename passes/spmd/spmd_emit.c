@@ -82,11 +82,19 @@ static weft_status next_var(moved *m, bool is_last, weft_var **out) {
     return spmd_add_var(m->e->plan, m->v, m->extent, out);
 }
 
+/* A dimension becomes so many times as long, or as short. One that is open stays so: it divides by any number. */
+static void lengthen(moved *m, int dim, int64_t n) {
+    if (m->extent[dim] >= 0) m->extent[dim] *= n;
+}
+static void shorten(moved *m, int dim, int64_t n) {
+    if (m->extent[dim] >= 0) m->extent[dim] /= n;
+}
+
 /* The first `n` rows of `now`, and so on, as vars of their own. */
 static weft_status split_in(moved *m, int64_t n, int dim, weft_var **parts) {
     weft_op *split;
     TRY(make_op(m->e, "split", "X", 1, &m->now, &split));
-    m->extent[dim] /= n;
+    shorten(m, dim, n);
     for (int64_t i = 0; i < n; i++) {
         parts[i] = m->now;
         if (!spmd_places_again(m->e->places)) TRY(spmd_add_var(m->e->plan, m->v, m->extent, &parts[i]));
@@ -113,7 +121,7 @@ static weft_status split_and_concat(moved *m, int64_t n, int from, int to, bool 
     weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n), *made;
     if (!parts) return base_out_of_memory();
     TRY(split_in(m, n, from, parts));
-    m->extent[to] *= n;
+    lengthen(m, to, n);
     TRY(concat(m, n, parts, to, is_last, &made));
     m->now = made;
     return NULL;
@@ -130,7 +138,7 @@ static weft_status put_together(moved *m, int64_t n) {
         int64_t own = on->axes.extent[axis];
         int d = placed_dim_of(&m->was, m->v->whole.ndim, axis);
         n /= own;
-        m->extent[d] *= own;
+        lengthen(m, d, own);
         for (int64_t i = 0; i < n; i++) TRY(concat(m, own, parts + i * own, d, n == 1, &parts[i]));
     }
     m->now = parts[0];
@@ -215,8 +223,13 @@ weft_status spmd_emit_fitted_output(spmd_emitter *e, spmd_op *op, size_t o, int 
     return fit(&m, d, own, true);
 }
 
+/* Open extents have open parts. */
 static int64_t part_of(int64_t extent, int64_t n) {
-    return (extent + n - 1) / n;
+    return extent < 0 ? extent : (extent + n - 1) / n;
+}
+
+static bool makes_up(int64_t part, int64_t n, int64_t extent) {
+    return extent < 0 || part * n == extent;
 }
 
 /* Where the rank's part begins. */
@@ -349,9 +362,9 @@ static weft_status all_reduce(moved *m) {
 /* All parts of one dimension. */
 static weft_status gather_dim(moved *m, int64_t n, int d) {
     int64_t part = part_of(m->made[d], n);
-    bool ends = part * n == m->made[d], last_dim = d > 0 && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
+    bool ends = makes_up(part, n, m->made[d]), last_dim = d > 0 && d == m->v->whole.ndim - 1 && !is_new_era(m->e->plan);
     TRY(fit(m, d, part, false));
-    m->extent[last_dim ? d : 0] *= n;
+    lengthen(m, last_dim ? d : 0, n);
     TRY(collective(m, (collective_name){last_dim ? "c_concat" : "c_allgather", "all_gather"},
                    ends && (d == 0 || last_dim), false));
     if (d && !last_dim) TRY(split_and_concat(m, n, 0, d, ends));
@@ -361,7 +374,7 @@ static weft_status gather_dim(moved *m, int64_t n, int d) {
 static weft_status all_gather(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     if (m->step->dim >= 0) return gather_dim(m, n, m->step->dim);
-    m->extent[0] *= n;
+    lengthen(m, 0, n);
     TRY(collective(m, (collective_name){"c_allgather", "all_gather"}, false, false));
     return put_together(m, n);
 }
@@ -372,7 +385,7 @@ static weft_status reduce_scatter(moved *m) {
     int64_t part = part_of(m->extent[d], n);
     TRY(fit(m, d, part * n, false));
     if (d) TRY(split_and_concat(m, n, d, 0, false));
-    m->extent[0] /= n;
+    shorten(m, 0, n);
     TRY(collective(m, (collective_name){"c_reducescatter", "reduce_scatter"}, part == m->made[d], false));
     return fit(m, d, m->made[d], true);
 }
@@ -381,7 +394,7 @@ static weft_status all_to_all(moved *m) {
     int64_t n = spmd_extent(&m->e->plan->mesh, m->step->axes);
     int d = m->step->dim, from = m->step->from;
     int64_t part = part_of(m->extent[d], n), part_from = part_of(m->made[from], n);
-    bool ends = part_from * n == m->made[from], ends_all = ends && part == m->made[d];
+    bool ends = makes_up(part_from, n, m->made[from]), ends_all = ends && part == m->made[d];
     TRY(fit(m, from, part_from, false));
     TRY(fit(m, d, part * n, false));
     if (d) TRY(split_and_concat(m, n, d, 0, false));

@@ -85,6 +85,19 @@ spoil 's/pad_value: -3[^,]*/pad_value: 0.0/' 'logits of zero that are filled in'
 spoil 's/\(pad_value: -3[^,]*, paddings: \)\[0, 0, 0, 1\]/\1[0, 0, 1, 0]/' 'logits that are filled in before the others'
 spoil '/c_softmax_with_cross_entropy_grad:/s/ rank: 1/ rank: 0/' 'gradients of the classes of another rank'
 
+# Rows whose number is open divide: nothing is filled up where they are gathered.
+serial 10 -100 | sed 's/\[4, /[-1, /' >"$folder/serial.yaml"
+echo '{"meshes": [{"shape": [2], "ids": [0, 1], "dims": ["mp"]}], "vars": {"x": {"mesh": 0, "dims_mapping": ["mp", -1]}, "label": {"mesh": 0, "dims_mapping": ["mp", -1]}, "z": {"mesh": 0, "dims_mapping": [-1, "mp"]}}}' >"$folder/annotate.json"
+rm -f "$folder"/rank*
+"$PYTHON" "$folder/data.py" make "$folder" 10 && train serial "$folder/serial.yaml" &&
+    "$weft" opt -q "$folder/serial.yaml" --dist "$folder/annotate.json" --passes configs/spmd.yaml -o "$folder/rank{rank}.yaml" &&
+    train ranks "$folder"/rank?.yaml --ranks 2 && "$PYTHON" "$folder/data.py" compare "$folder" serial ranks
+ok $? 'rows whose number is open are learnt from as on one rank'
+grep -q 'c_allgather: {X: \[x' "$folder/rank0.yaml"
+ok $? 'they are gathered'
+! grep -qE '(pad|slice): .*axes: \[0\]|pad:' "$folder/rank0.yaml"
+ok $? 'and not filled up'
+
 # Extents that leave ranks without elements: the caller gives each the part that placements_in says, and ops gather it.
 graph() { # rows
     cat <<END
