@@ -248,6 +248,20 @@ static bool spoil_slices(weft_op *op, uint64_t *salt) {
     return false;
 }
 
+/* The same elements under other extents than are declared. */
+static bool spoil_shape(weft_op *op, uint64_t *salt) {
+    size_t n;
+    int64_t turned[WEFT_MAX_RANK];
+    const int64_t *had = op_is(op, "reshape2") ? attr_ints(op, "shape", &n) : NULL;
+    if (!had || n < 2 || n > WEFT_MAX_RANK) return false;
+    unsigned i = draw_below(salt, (unsigned)n - 1);
+    if (had[i] == had[i + 1] || had[i] <= 0 || had[i + 1] <= 0) return false;
+    memcpy(turned, had, n * sizeof *had);
+    turned[i] = had[i + 1], turned[i + 1] = had[i];
+    must(weft_op_set_attr_ints(op, "shape", n, turned));
+    return true;
+}
+
 /* A slice of another dimension. */
 static bool spoil_sliced(weft_op *op, uint64_t *salt) {
     size_t n;
@@ -273,7 +287,7 @@ static const struct {
     {"another input", spoil_input},      {"read before the collective", spoil_read},
     {"an op left out", spoil_left_out},  {"inputs exchanged", spoil_inputs},
     {"another axis", spoil_axis},        {"bounds of slices exchanged", spoil_slices},
-    {"another dimension", spoil_sliced},
+    {"another dimension", spoil_sliced}, {"other extents", spoil_shape},
 };
 
 bool spmd_mistake(weft_program *p, uint64_t salt, const char **out_what) {
