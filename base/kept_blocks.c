@@ -2,14 +2,15 @@
  *
  * Programs, the memory of passes and files of 100,000 ops are tens of megabytes each. They are made of blocks that libc
  * asks the system for one by one and gives back at once: clearing fresh pages then takes longer than a pass. Blocks lie
- * on huge pages for the same reason. A request that no kept block serves gives back as many bytes before it asks for
- * new ones. So what is kept never adds to the peak for long. Small requests go to libc. */
+ * on huge pages for the same reason, those that are smaller side by side in a region. A request that no kept block
+ * serves gives back as many bytes before it asks for new ones. So what is kept never adds to the peak for long. Small
+ * requests go to libc. */
 #include "base/kept_blocks.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HEADER_NBYTES = 64 };
+enum { PAGE = 4096, HUGE_PAGE = 2 << 20, HEADER_NBYTES = 64, LARGEST_REGION = 8 * HUGE_PAGE };
 
 /* In front of every large block, in use or kept. */
 struct kept_block {
@@ -99,22 +100,18 @@ static void give_back(kept_block *b) {
 
 /* Whole pages; of two huge ones or more, on their boundaries: what lies in front of the first and behind is unmapped.
  */
-static kept_block *new_block(size_t nbytes) {
-    const size_t slack = is_on_huge_pages(nbytes) ? HUGE_PAGE : 0;
-    const int small_pages = slack ? 0 : MAP_POPULATE; /* all at once, rather than a fault for each */
+static char *map_pages(size_t nbytes) {
     size_t mapped_nbytes;
-    if (!base_add(nbytes, slack, &mapped_nbytes)) return NULL;
-    char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | small_pages, -1, 0);
+    if (!base_add(nbytes, HUGE_PAGE, &mapped_nbytes)) return NULL;
+    char *mapped = mmap(NULL, mapped_nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return NULL;
-    size_t front = slack ? (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE) % HUGE_PAGE : 0;
+    size_t front = (HUGE_PAGE - (uintptr_t)mapped % HUGE_PAGE) % HUGE_PAGE;
     if (front) (void)munmap(mapped, front);
-    if (slack > front) (void)munmap(mapped + front + nbytes, slack - front);
-    kept_block *b = (kept_block *)(void *)(mapped + front);
+    if (HUGE_PAGE > front) (void)munmap(mapped + front + nbytes, HUGE_PAGE - front);
 #ifdef MADV_HUGEPAGE
-    if (slack) (void)madvise(b, nbytes, MADV_HUGEPAGE); /* all of it: mremap takes one kind of pages */
+    (void)madvise(mapped + front, nbytes, MADV_HUGEPAGE); /* all of it: mremap takes one kind of pages */
 #endif
-    b->nbytes = nbytes;
-    return b;
+    return mapped + front;
 }
 
 /* With the header, in whole pages. */
@@ -124,6 +121,50 @@ static bool block_nbytes(size_t nbytes, size_t *out) {
     return true;
 }
 
+/* Keeps `b` if there is room. */
+static bool keep_if_room(kept_blocks *k, kept_block *b) {
+    bool keep = b->nbytes <= k->max_nbytes && k->nbytes <= k->max_nbytes - b->nbytes;
+    if (keep) keep_block(k, b);
+    return keep;
+}
+
+/* A region takes as much as all before it: what nobody touches is no memory. The rest of the last one is a block. */
+static bool open_region(kept_blocks *k, size_t nbytes) {
+    size_t room = k->regions_nbytes < LARGEST_REGION ? k->regions_nbytes : LARGEST_REGION;
+    if (room < nbytes) room = (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    char *region = map_pages(room);
+    if (!region) return false;
+    kept_block *rest = (kept_block *)(void *)k->fresh;
+    if (k->fresh_nbytes) rest->nbytes = k->fresh_nbytes;
+    if (k->fresh_nbytes && !keep_if_room(k, rest)) (void)munmap(rest, k->fresh_nbytes);
+    k->fresh = region;
+    k->fresh_nbytes = room;
+    k->regions_nbytes += room;
+    return true;
+}
+
+static char *cut_fresh(kept_blocks *k, size_t nbytes) {
+    char *cut = k->fresh;
+    k->fresh += nbytes;
+    k->fresh_nbytes -= nbytes;
+    return cut;
+}
+
+static kept_block *new_block(kept_blocks *k, size_t nbytes) {
+    char *mapped;
+    if (is_on_huge_pages(nbytes)) {
+        mapped = map_pages(nbytes);
+    } else {
+        pthread_mutex_lock(&k->lock);
+        bool fits = k->fresh_nbytes >= nbytes || open_region(k, nbytes);
+        mapped = fits ? cut_fresh(k, nbytes) : NULL;
+        pthread_mutex_unlock(&k->lock);
+    }
+    kept_block *b = (kept_block *)(void *)mapped;
+    if (b) b->nbytes = nbytes;
+    return b;
+}
+
 static void *alloc_large(kept_blocks *k, size_t nbytes) {
     size_t whole;
     if (!block_nbytes(nbytes, &whole)) return NULL;
@@ -131,7 +172,7 @@ static void *alloc_large(kept_blocks *k, size_t nbytes) {
     kept_block *b = take(k, whole), *unfit = b ? NULL : take_any(k, whole);
     pthread_mutex_unlock(&k->lock);
     give_back(unfit);
-    if (!b) b = new_block(whole);
+    if (!b) b = new_block(k, whole);
     return b ? (char *)b + HEADER_NBYTES : NULL;
 }
 
@@ -142,8 +183,7 @@ static kept_block *block_of(void *ptr) {
 static void free_large(kept_blocks *k, void *ptr) {
     kept_block *b = block_of(ptr);
     pthread_mutex_lock(&k->lock);
-    bool keep = b->nbytes <= k->max_nbytes && k->nbytes <= k->max_nbytes - b->nbytes;
-    if (keep) keep_block(k, b);
+    bool keep = keep_if_room(k, b);
     pthread_mutex_unlock(&k->lock);
     if (!keep) (void)munmap(b, b->nbytes);
 }
@@ -155,24 +195,39 @@ static void *move_to(kept_blocks *k, void *ptr, kept_block *to) {
     return moved;
 }
 
-/* Of a large block to another large size: into a kept block, else pages are moved rather than bytes, if they are of one
- * kind: a block may be joined from several. */
+/* Pages are moved rather than bytes if they are the block's own, and of one kind: it may be joined from several. */
+static bool move_pages(kept_block **b, size_t nbytes) {
+    if (!is_on_huge_pages((*b)->nbytes)) return false;
+    kept_block *moved = mremap(*b, (*b)->nbytes, nbytes, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED) return false;
+    moved->nbytes = nbytes;
+    *b = moved;
+    return true;
+}
+
+/* Whether fresh memory stood behind the block, which takes it. */
+static bool extend(kept_blocks *k, kept_block *b, size_t nbytes) {
+    const size_t more = nbytes - b->nbytes;
+    if ((char *)b + b->nbytes != k->fresh || more > k->fresh_nbytes) return false;
+    (void)cut_fresh(k, more);
+    b->nbytes = nbytes;
+    return true;
+}
+
+/* Of a large block to another large size. */
 static void *resize_large(kept_blocks *k, void *ptr, size_t nbytes) {
     kept_block *b = block_of(ptr);
     size_t whole;
     if (!block_nbytes(nbytes, &whole)) return NULL;
     if (whole <= b->nbytes) return ptr;
     pthread_mutex_lock(&k->lock);
-    kept_block *kept = take(k, whole);
+    bool is_extended = extend(k, b, whole);
+    kept_block *other = is_extended ? NULL : take(k, whole);
     pthread_mutex_unlock(&k->lock);
-    if (kept) return move_to(k, ptr, kept);
-    kept_block *moved = mremap(b, b->nbytes, whole, MREMAP_MAYMOVE);
-    if (moved == MAP_FAILED) {
-        moved = new_block(whole);
-        return moved ? move_to(k, ptr, moved) : NULL;
-    }
-    moved->nbytes = whole;
-    return (char *)moved + HEADER_NBYTES;
+    if (is_extended) return ptr;
+    if (!other && move_pages(&b, whole)) return (char *)b + HEADER_NBYTES;
+    if (!other) other = new_block(k, whole);
+    return other ? move_to(k, ptr, other) : NULL;
 }
 
 /* From small to large or back. */
@@ -217,6 +272,8 @@ kept_blocks *kept_blocks_create(size_t max_nbytes, weft_allocator *out) {
 void kept_blocks_trim(kept_blocks *k) {
     pthread_mutex_lock(&k->lock);
     kept_block *all = take_any(k, SIZE_MAX);
+    if (k->fresh_nbytes) (void)munmap(k->fresh, k->fresh_nbytes);
+    k->fresh_nbytes = 0;
     pthread_mutex_unlock(&k->lock);
     give_back(all);
 }

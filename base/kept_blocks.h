@@ -21,6 +21,8 @@ typedef struct kept_blocks {
     pthread_mutex_t lock;
     kept_block *first;
     size_t nbytes, max_nbytes; /* of those kept */
+    char *fresh;               /* the rest of a region that blocks are cut from, never touched */
+    size_t fresh_nbytes, regions_nbytes;
 } kept_blocks;
 
 /* Makes `out` an allocator over new kept blocks. NULL: out of memory. The caller ends them with kept_blocks_destroy

@@ -106,3 +106,24 @@ Test(kept_blocks, keep_no_more_than_a_context_allows) {
     weft_context_trim(context);
     weft_context_destroy(context);
 }
+
+Test(kept_blocks, lie_side_by_side_and_grow_in_place) {
+    if (!keeps) cr_skip_test("nothing is kept under this sanitizer");
+    weft_allocator a;
+    kept_blocks *k = kept_blocks_create(64 * MIB, &a);
+    char *first = base_alloc(&a, MIB / 2), *second = base_alloc(&a, MIB / 2);
+    cr_assert(second > first && second < first + MIB);
+    memset(second, 7, MIB / 2);
+    cr_assert_eq(base_resize(&a, second, MIB / 2, MIB), second, "nothing is behind it yet");
+    cr_assert_eq(second[MIB / 2 - 1], 7);
+    char *moved = base_resize(&a, first, MIB / 2, MIB);
+    cr_assert(moved >= second + MIB || moved + MIB <= second);
+    cr_assert_geq(k->nbytes, MIB / 2, "what it moved from is kept");
+    char *others[8];
+    for (int i = 0; i < 8; i++) others[i] = memset(base_alloc(&a, 3 * MIB), i, 3 * MIB);
+    for (int i = 0; i < 8; i++) cr_assert(others[i][0] == i && others[i][3 * MIB - 1] == i);
+    for (int i = 0; i < 8; i++) base_free(&a, others[i], 3 * MIB);
+    base_free(&a, moved, MIB);
+    base_free(&a, second, MIB);
+    kept_blocks_destroy(k);
+}
