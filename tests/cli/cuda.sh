@@ -32,6 +32,11 @@ prints 0 '^CUDA *no +no driver' 'no driver' cuda WEFT_STANDIN_PROBE=35 "$weft" i
 prints 0 '^CUDA *no +no device' 'no device' cuda WEFT_STANDIN_PROBE=100 "$weft" info
 prints 0 '^CUDA *no +no device' 'none counted' cuda WEFT_STANDIN_GPUS=0 "$weft" info
 prints 0 '^CUDA *yes +13.0, driver for 13.0, 2 devices, the first sm_90' 'a device' cuda WEFT_STANDIN_GPUS=2 "$weft" info
+for asked in version:RuntimeGetVersion driverversion:DriverGetVersion deviceattr:DeviceGetAttribute; do
+    prints 0 "^CUDA *no +cuda${asked#*:}: a failure of the stand-in" "a device that does not say its ${asked%:*}" \
+        cuda WEFT_STANDIN_FAIL="${asked%:*}:1" "$weft" info
+done
+prints 0 '^NCCL *no +ncclGetVersion failed' 'an NCCL that does not say its version' cuda WEFT_STANDIN_FAIL=ncclversion:1 "$weft" info
 # shellcheck disable=SC2086
 says 1 'device cuda: no driver' 'a run without a driver' cuda WEFT_STANDIN_PROBE=35 "$weft" run $program --device cuda
 
@@ -194,6 +199,25 @@ done
 # shellcheck disable=SC2086
 says 1 'all_reduce: a failure of the stand-in' 'a configuration that is refused' \
     cuda WEFT_STANDIN_FAIL=config:1 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
+for call in ncclBroadcast ncclAllGather ncclReduceScatter; do
+    # shellcheck disable=SC2086
+    says 1 'rank [01], .*a failure of the stand-in' "$call fails" \
+        cuda WEFT_STANDIN_FAIL=$call:1 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
+done
+cat >"$folder/pair.yaml" <<EOF
+weft: 1
+rings: {0: [0, 1]}
+blocks:
+- vars:
+    x: {float32: [4, 3]}
+    "y": {float32: [4, 3]}
+  ops:
+  - {alltoall: {X: [x]}, out: {Out: ["y"]}, attrs: {ring_id: 0}}
+EOF
+for n in 1 2 5; do # sends and receives
+    says 1 'rank [01], .*a failure of the stand-in' "send or receive $n fails" cuda WEFT_STANDIN_FAIL="ncclSend or ncclRecv:$n" \
+        "$weft" run "$folder/pair.yaml" --ranks 2 --feed "$folder/x.npz" --fetch "y" --steps 1 --device cuda
+done
 # shellcheck disable=SC2086
 cuda WEFT_STANDIN_LOSE=config:2 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda >"$folder/out" 2>"$folder/err"
 grep -q 'ranks configure a collective differently' "$folder/err"

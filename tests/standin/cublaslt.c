@@ -36,12 +36,14 @@ typedef struct product {
 
 SHOWN cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
     static int it;
+    if (standin_fails("blas")) return CUBLAS_STATUS_NOT_INITIALIZED;
     *handle = (cublasLtHandle_t)(void *)&it;
     return CUBLAS_STATUS_SUCCESS;
 }
 
 SHOWN cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t out, size_t size, cublasComputeType_t compute,
                                                      cudaDataType_t scale) {
+    if (standin_fails("blasdescriptor")) return CUBLAS_STATUS_INVALID_VALUE;
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(out, 0, size);
     memcpy(out, &(desc){.a = CUBLAS_OP_N, .b = CUBLAS_OP_N}, sizeof(desc));
@@ -51,6 +53,7 @@ SHOWN cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t out, s
 SHOWN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t attr,
                                                     const void *value, size_t nbytes) {
     desc d;
+    if (standin_fails("blasattr")) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&d, of, sizeof d);
     const struct {
         cublasLtMatmulDescAttributes_t attr;
@@ -75,6 +78,7 @@ SHOWN cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of, cub
 SHOWN cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t out, size_t size, cudaDataType type,
                                                        uint64_t rows, uint64_t columns, int64_t ld) {
     int32_t element = type == CUDA_R_16F ? ELEMENT_FP16 : type == CUDA_R_16BF ? ELEMENT_BF16 : ELEMENT_FP32;
+    if (standin_fails("layout")) return CUBLAS_STATUS_INVALID_VALUE;
     if (type != CUDA_R_32F && element == ELEMENT_FP32) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (ld < (int64_t)rows || !rows || !columns) return CUBLAS_STATUS_INVALID_VALUE;
     memset(out, 0, size);
@@ -85,6 +89,7 @@ SHOWN cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t ou
 SHOWN cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t of, cublasLtMatrixLayoutAttribute_t attr,
                                                       const void *value, size_t nbytes) {
     layout l;
+    if (standin_fails("layoutattr")) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&l, of, sizeof l);
     int32_t count;
     if (attr == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && nbytes == sizeof count) {
@@ -106,6 +111,7 @@ typedef struct alignments {
 _Static_assert(sizeof(alignments) <= sizeof(cublasLtMatmulPreferenceOpaque_t), "fits");
 
 SHOWN cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t out, size_t size) {
+    if (standin_fails("preference")) return CUBLAS_STATUS_INVALID_VALUE;
     memset(out, 0, size);
     memcpy(out, &(alignments){256, 256, 256}, sizeof(alignments));
     return CUBLAS_STATUS_SUCCESS;
@@ -116,6 +122,7 @@ SHOWN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferen
                                                           size_t nbytes) {
     uint32_t schemes;
     alignments all;
+    if (standin_fails("preferenceattr")) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&all, of, sizeof all);
     uint32_t *alignment = attr == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES   ? &all.a
                           : attr == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES ? &all.b
@@ -333,6 +340,7 @@ SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_
                                     cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t *algorithm,
                                     void *workspace, size_t workspace_nbytes, cudaStream_t stream) {
     product p = product_of(of, a_layout, b_layout, d_layout);
+    if (standin_fails("product")) return CUBLAS_STATUS_EXECUTION_FAILED;
     (void)handle, (void)c_layout;
     if (!fits(&p) || c != d || *(const float *)beta != 0) return CUBLAS_STATUS_INVALID_VALUE;
     if (algorithm->data[0] != ALGORITHM || workspace_nbytes < WORKSPACE || !workspace)

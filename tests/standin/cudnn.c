@@ -63,10 +63,11 @@ SHOWN cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     *at = handle->next;
     standin_unlock();
     free(handle);
-    return CUDNN_STATUS_SUCCESS;
+    return standin_fails("dnngone") ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
 }
 
 SHOWN cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+    if (standin_fails("dnnstream")) return CUDNN_STATUS_INTERNAL_ERROR;
     if (!handle->stream && stream) standin_count(STANDIN_HANDLES, 1);
     if (handle->stream && !pthread_equal(handle->owner, pthread_self()))
         standin_broken("two threads set the stream of a handle of cuDNN");
@@ -84,7 +85,7 @@ static cudnnStatus_t create(void **out, size_t nbytes) {
 static cudnnStatus_t destroy(void *descriptor) {
     free(descriptor);
     standin_count(STANDIN_DESCRIPTORS, -1);
-    return CUDNN_STATUS_SUCCESS;
+    return standin_fails("descriptorgone") ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
 }
 SHOWN cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t *out) {
     return create((void **)out, sizeof **out);
@@ -107,6 +108,7 @@ SHOWN cudnnStatus_t cudnnDestroyConvolutionDescriptor(cudnnConvolutionDescriptor
 
 static cudnnStatus_t set_extents(int *extent, int *out_type, cudnnDataType_t type, cudnnTensorFormat_t format, int n,
                                  int c, int h, int w) {
+    if (standin_fails("extents")) return CUDNN_STATUS_BAD_PARAM;
     *out_type = type == CUDNN_DATA_HALF ? ELEMENT_FP16 : type == CUDNN_DATA_BFLOAT16 ? ELEMENT_BF16 : ELEMENT_FP32;
     if (n < 1 || c < 1 || h < 1 || w < 1) return CUDNN_STATUS_BAD_PARAM;
     if (type != CUDNN_DATA_FLOAT && *out_type == ELEMENT_FP32) return CUDNN_STATUS_NOT_SUPPORTED;
@@ -125,6 +127,7 @@ SHOWN cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t of, cudnn
 SHOWN cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t of, int before_h, int before_w,
                                                     int stride_h, int stride_w, int dilation_h, int dilation_w,
                                                     cudnnConvolutionMode_t mode, cudnnDataType_t type) {
+    if (standin_fails("convolutionset")) return CUDNN_STATUS_BAD_PARAM;
     if (before_h < 0 || before_w < 0 || stride_h < 1 || stride_w < 1 || dilation_h < 1 || dilation_w < 1)
         return CUDNN_STATUS_BAD_PARAM;
     *of = (struct cudnnConvolutionStruct){
@@ -134,11 +137,12 @@ SHOWN cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t
 }
 SHOWN cudnnStatus_t cudnnSetConvolutionGroupCount(cudnnConvolutionDescriptor_t of, int groups) {
     of->groups = groups;
+    if (standin_fails("groups")) return CUDNN_STATUS_BAD_PARAM;
     return groups > 0 ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 SHOWN cudnnStatus_t cudnnSetConvolutionMathType(cudnnConvolutionDescriptor_t of, cudnnMathType_t math) {
     of->math = math;
-    return CUDNN_STATUS_SUCCESS;
+    return standin_fails("math") ? CUDNN_STATUS_BAD_PARAM : CUDNN_STATUS_SUCCESS;
 }
 
 /* --- algorithms --------------------------------------------------------------------------------------------------- */

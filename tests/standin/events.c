@@ -32,6 +32,7 @@ static event_item *of_item(standin_item *item) {
 
 SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
     if (standin_fails("stream")) return cudaErrorMemoryAllocation;
+    if (standin_bends("stream.blocking")) flags = 0;
     if (flags != cudaStreamNonBlocking) standin_broken("a stream that waits for the legacy stream");
     standin_use_gpu();
     *out = (cudaStream_t)(void *)standin_stream_create(priority);
@@ -39,8 +40,9 @@ SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags
 }
 
 SHOWN cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    if (standin_loses("streamdestroy")) return cudaSuccess;
     standin_stream_destroy((standin_stream *)(void *)stream);
-    return cudaSuccess;
+    return standin_fails("streamdestroy") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 static bool is_idle(void *stream) {
@@ -80,10 +82,11 @@ SHOWN cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
 }
 
 SHOWN cudaError_t cudaEventDestroy(cudaEvent_t e) {
+    if (standin_loses("eventdestroy")) return cudaSuccess;
     if (event_of(e)->ndone != event_of(e)->nrecorded) standin_broken("an event is destroyed before it is done");
     free(event_of(e));
     standin_count(STANDIN_EVENTS, -1);
-    return cudaSuccess;
+    return standin_fails("eventdestroy") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 static void run_record(standin_item *item) {
@@ -120,13 +123,15 @@ SHOWN cudaError_t cudaEventRecord(cudaEvent_t of, cudaStream_t stream) {
     const standin_stream *s = (const standin_stream *)(void *)stream;
     standin_check_group("cudaEventRecord");
     if (standin_fails("record")) return cudaErrorInvalidResourceHandle;
+    if (standin_loses("record")) return cudaSuccess;
     standin_lock();
     if (s->capture)
         record_captured(event_of(of), s);
     else
         record_now(event_of(of), stream);
+    bool asks = s->capture && standin_bends("record.asks");
     standin_unlock();
-    return cudaSuccess;
+    return asks ? cudaEventQuery(of) : cudaSuccess;
 }
 
 static void record_again(standin_item *item) {
@@ -140,6 +145,7 @@ static void record_again(standin_item *item) {
 SHOWN cudaError_t cudaEventRecordWithFlags(cudaEvent_t of, cudaStream_t stream, unsigned flags) {
     const standin_stream *s = (const standin_stream *)(void *)stream;
     if (flags != cudaEventRecordExternal || !s->capture) return cudaEventRecord(of, stream);
+    if (standin_fails("recordagain")) return cudaErrorInvalidResourceHandle;
     standin_lock();
     standin_item *item = item_of("an event's record", event_of(of));
     item->type = cudaGraphNodeTypeEventRecord;
@@ -204,6 +210,8 @@ SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsig
 }
 
 SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
+    if (standin_fails("eventquery")) return cudaErrorLaunchFailure;
+    if (standin_bends("eventquery.early")) return cudaSuccess;
     if (event_of(e)->capture) standin_broken("cudaEventQuery of an event that a capture has");
     standin_run(4);
     standin_lock();
@@ -216,6 +224,7 @@ SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
 
 SHOWN cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     const event *a = event_of(from), *b = event_of(to);
+    if (standin_fails("elapsed")) return cudaErrorInvalidResourceHandle;
     if (!a->is_timed || !b->is_timed || !a->ndone || !b->ndone) return cudaErrorInvalidResourceHandle;
     *ms = (float)((double)(b->ns - a->ns) * 1e-6);
     return cudaSuccess;

@@ -134,7 +134,9 @@ SHOWN cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t
     s->capture = c->id;
     s->deps.n = s->early.n = 0;
     standin_unlock();
-    return cudaSuccess;
+    void *taken = NULL;
+    if (standin_bends("capture.waits")) return cudaStreamSynchronize(stream);
+    return standin_bends("capture.takes") ? cudaMalloc(&taken, 4) : cudaSuccess;
 }
 
 /* Every node must be before the end of the stream that captures, but for those beside. */
@@ -150,7 +152,16 @@ static void check_joined(const graph *g, const standin_deps *ends) {
     }
 }
 
+static void *end_beside(void *stream) {
+    cudaGraph_t unused;
+    (void)cudaStreamEndCapture(stream, &unused);
+    return NULL;
+}
+
 SHOWN cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
+    pthread_t thread;
+    if (standin_bends("endcapture.elsewhere") && !pthread_create(&thread, NULL, end_beside, stream))
+        pthread_join(thread, NULL);
     standin_stream *s = (standin_stream *)(void *)stream;
     standin_lock();
     capture *c = find_capture(s->capture);
@@ -193,11 +204,12 @@ static void leave_graph(graph *g) {
 }
 
 SHOWN cudaError_t cudaGraphDestroy(cudaGraph_t of) {
+    if (standin_loses("graphdestroy")) return cudaSuccess;
     standin_lock();
     leave_graph((graph *)(void *)of);
     standin_unlock();
     standin_count(STANDIN_GRAPHS, -1);
-    return cudaSuccess;
+    return standin_fails("graphdestroy") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 SHOWN cudaError_t cudaGraphGetNodes(cudaGraph_t of, cudaGraphNode_t *nodes, size_t *n) {
@@ -287,7 +299,7 @@ SHOWN cudaError_t cudaGraphExecDestroy(cudaGraphExec_t of) {
     standin_count(STANDIN_EXECS, -1);
     free(e->slots);
     free(e);
-    return cudaSuccess;
+    return standin_fails("execdestroy") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */

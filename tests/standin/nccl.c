@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 _Thread_local standin_launch *open_group; /* what the group of this thread has so far */
+static _Thread_local bool call_failed;    /* in it */
 static _Atomic int nalive;
 
 SHOWN ncclResult_t ncclGetVersion(int *version) {
+    if (standin_fails("ncclversion")) return ncclSystemError;
     *version = 23102;
     return ncclSuccess;
 }
@@ -101,6 +103,7 @@ static void take_gpu(standin_team *t, int rank) {
 
 SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     static _Atomic int nids;
+    if (standin_fails("uniqueid")) return ncclSystemError;
     memset(id, 0, sizeof *id);
     snprintf(id->internal, sizeof id->internal, "id %d of %d", ++nids, (int)getpid());
     return ncclSuccess;
@@ -108,6 +111,7 @@ SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 
 SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config) {
+    if (config && standin_bends("init.raw")) config->magic = 0;
     check_config(config);
     if (standin_fails("init")) return ncclSystemError;
     if (!config || config->blocking != 0) standin_broken("a blocking communicator");
@@ -217,6 +221,7 @@ static void launch_held(standin_launch *held);
 
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_comm *c = standin_comm_of(of);
+    if (standin_fails("asyncerror")) return ncclSystemError;
     standin_lock();
     standin_launch *held = c->nsettles <= 1 ? c->held : NULL;
     if (held) c->held = NULL;
@@ -283,10 +288,12 @@ ncclResult_t standin_end_comm(standin_comm *c, bool aborts) {
 
 SHOWN ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (standin_loses("destroy")) return ncclSuccess;
-    return standin_end_comm(standin_comm_of(comm), false);
+    standin_end_comm(standin_comm_of(comm), false);
+    return standin_fails("destroy") ? ncclSystemError : ncclSuccess;
 }
 SHOWN ncclResult_t ncclCommAbort(ncclComm_t comm) {
-    return standin_end_comm(standin_comm_of(comm), true);
+    standin_end_comm(standin_comm_of(comm), true);
+    return standin_fails("abort") ? ncclSystemError : ncclSuccess;
 }
 
 __attribute__((destructor)) static void report_leaks(void) {
@@ -514,17 +521,40 @@ SHOWN ncclResult_t ncclGroupStart(void);
 SHOWN ncclResult_t ncclGroupEnd(void);
 
 SHOWN ncclResult_t ncclGroupStart(void) {
-    ++*standin_group_depth();
+    if (standin_fails("groupstart")) return ncclSystemError;
+    if (!standin_loses("groupstart")) ++*standin_group_depth();
     return ncclSuccess;
 }
 
-SHOWN ncclResult_t ncclGroupEnd(void) {
-    if (--*standin_group_depth() < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
-    if (*standin_group_depth()) return ncclSuccess;
+/* Of a group that fails nothing is launched. */
+static ncclResult_t forget_group(void) {
+    call_failed = false;
     while (open_group) {
         standin_launch *l = open_group;
         open_group = l->next;
+        l->comm->has_user = false;
+        for (standin_call *c = l->calls, *next; c; c = next) {
+            next = c->next;
+            free(c);
+        }
+        free(l);
+    }
+    return ncclInternalError;
+}
+
+SHOWN ncclResult_t ncclGroupEnd(void) {
+    if (standin_loses("groupend")) return ncclSuccess;
+    if (open_group && standin_bends("groupend.waits")) cudaStreamSynchronize(open_group->stream);
+    if (--*standin_group_depth() < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
+    if (*standin_group_depth()) return ncclSuccess;
+    if (standin_fails("groupend") || call_failed) return forget_group();
+    while (open_group) {
+        standin_launch *l = open_group;
+        standin_comm *comm = l->comm;
+        open_group = l->next;
         push_launch(l);
+        if (standin_bends("groupend.untells")) standin_untell(comm);
+        if (standin_bends("groupend.destroys")) standin_end_comm(comm, false);
     }
     return ncclInProgress;
 }
@@ -542,7 +572,10 @@ static void take_comm(standin_comm *comm) {
 ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_call call) {
     standin_comm *comm = standin_comm_of(of);
     bool hangs = standin_fails("hang");
-    if (standin_fails("allreduce")) return ncclInternalError;
+    if (standin_fails("allreduce") || standin_fails(standin_op_name(call.kind))) {
+        call_failed = *standin_group_depth() > 0;
+        return ncclInternalError;
+    }
     if (comm->has_ended) standin_broken("a collective on a communicator that has ended");
     take_comm(comm);
     call.stream = stream;

@@ -121,6 +121,8 @@ ncclResult_t standin_end_comm(standin_comm *c, bool aborts);
 bool standin_window_is_there(standin_comm *c);
 /* An aborted communicator lets go of what it knows; a destroyed one should know nothing. */
 void standin_forget_known(standin_comm *c, bool aborts);
+/* Lets go of what it was told last, if anything. */
+void standin_untell(standin_comm *c);
 /* Registered buffers are all members' or nobody's, and those of windows at the same place. */
 void standin_check_known(const standin_team *t, int rank_a, const standin_call *a, int rank_b, const standin_call *b);
 /* NCCL takes no two ranks on one GPU. */

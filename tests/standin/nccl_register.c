@@ -12,8 +12,11 @@ SHOWN ncclResult_t ncclMemAlloc(void **out, size_t nbytes) {
 }
 
 SHOWN ncclResult_t ncclMemFree(void *block) {
-    standin_give(block);
-    return ncclSuccess;
+    if (standin_bends("memfree.other"))
+        cudaFree(block);
+    else
+        standin_give(block);
+    return standin_fails("memfree") ? ncclUnhandledCudaError : ncclSuccess;
 }
 
 /* --- what is known ------------------------------------------------------------------------------------------------ */
@@ -28,6 +31,14 @@ int standin_registered(bool is_window) {
 static void check_alive(standin_comm *c, const char *call, const char *what) {
     if (standin_ends_early(call)) standin_end_comm(c, true);
     if (c->has_ended) standin_broken("%s of a communicator that has ended", what);
+}
+
+/* What a device might say wrongly of memory. */
+static void bend(const char *aside, const char *more, void **bytes, size_t *nbytes) {
+    if (standin_bends(more)) ++*nbytes;
+    if (!standin_bends(aside)) return;
+    *bytes = (char *)*bytes + 8;
+    *nbytes -= 8;
 }
 
 static standin_known *make_known(const void *bytes, size_t nbytes, bool is_window) {
@@ -71,12 +82,17 @@ void standin_forget_known(standin_comm *c, bool aborts) {
     c->window = NULL;
 }
 
+void standin_untell(standin_comm *c) {
+    if (c->known) forget(c, c->known, c->known->is_window ? "a window" : "a registration");
+}
+
 /* --- calls -------------------------------------------------------------------------------------------------------- */
 
 SHOWN ncclResult_t ncclCommRegister(const ncclComm_t of, void *bytes, size_t nbytes, void **handle) {
     standin_comm *c = standin_comm_of(of);
     check_alive(c, "register", "a registration");
     if (standin_fails("register")) return ncclSystemError;
+    bend("register.aside", "register.more", &bytes, &nbytes);
     *handle = NULL;
     if (standin_loses("register")) return ncclSuccess;
     standin_known *k = make_known(bytes, nbytes, false);
@@ -90,14 +106,17 @@ SHOWN ncclResult_t ncclCommRegister(const ncclComm_t of, void *bytes, size_t nby
 SHOWN ncclResult_t ncclCommDeregister(const ncclComm_t of, void *handle) {
     standin_comm *c = standin_comm_of(of);
     check_alive(c, "deregister", "a registration");
+    if (standin_bends("deregister.twice")) forget(c, handle, "a registration");
     if (!standin_loses("deregister")) forget(c, handle, "a registration");
-    return ncclSuccess;
+    return standin_fails("deregister") ? ncclSystemError : ncclSuccess;
 }
 
 SHOWN ncclResult_t ncclCommWindowRegister(ncclComm_t of, void *bytes, size_t nbytes, ncclWindow_t *out, int flags) {
     standin_comm *c = standin_comm_of(of);
     check_alive(c, "window", "a window");
     if (standin_fails("window")) return ncclSystemError;
+    bend("window.aside", "window.more", &bytes, &nbytes);
+    if (standin_bends("window.less")) nbytes /= 2;
     *out = NULL;
     if (getenv("WEFT_STANDIN_NO_WINDOWS")) return ncclSuccess;
     if (flags != NCCL_WIN_COLL_SYMMETRIC) standin_broken("a window that is not symmetric");
@@ -115,8 +134,9 @@ SHOWN ncclResult_t ncclCommWindowRegister(ncclComm_t of, void *bytes, size_t nby
 SHOWN ncclResult_t ncclCommWindowDeregister(ncclComm_t of, ncclWindow_t window) {
     standin_comm *c = standin_comm_of(of);
     check_alive(c, "windowgone", "a window");
+    if (standin_bends("windowgone.twice")) forget(c, window, "a window");
     if (!standin_loses("windowgone")) forget(c, window, "a window");
-    return ncclSuccess;
+    return standin_fails("windowgone") ? ncclSystemError : ncclSuccess;
 }
 
 /* Whether a member has asked for its n-th window, which must be as large as this one's. */

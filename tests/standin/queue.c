@@ -77,12 +77,19 @@ static bool is_named(const char *variable, const char *call, _Atomic int *ncalls
 
 bool standin_fails(const char *call) {
     static _Atomic int ncalls[MOST_NAMED];
-    return is_named("WEFT_STANDIN_FAIL", call, ncalls);
+    bool fails = is_named("WEFT_STANDIN_FAIL", call, ncalls);
+    if (fails && getenv("WEFT_STANDIN_TELL")) fprintf(stderr, "stand-in: %s fails\n", call);
+    return fails;
 }
 
 bool standin_loses(const char *call) {
     static _Atomic int ncalls[MOST_NAMED];
     return is_named("WEFT_STANDIN_LOSE", call, ncalls);
+}
+
+bool standin_bends(const char *way) {
+    static _Atomic int ncalls[MOST_NAMED];
+    return is_named("WEFT_STANDIN_BEND", way, ncalls);
 }
 
 bool standin_ends_early(const char *call) {

@@ -111,10 +111,14 @@ int standin_run(int most);
 void standin_run_until(bool (*is_done)(void *arg), void *arg);
 /* The thread's GPU is used. WEFT_STANDIN_ONE_GPU: the process may use no other than the first. */
 void standin_use_gpu(void);
-/* WEFT_STANDIN_FAIL=CALL:N: whether this is the N-th call of that kind. */
+/* WEFT_STANDIN_FAIL=CALL:N[,...]: whether this is the N-th call of that kind. WEFT_STANDIN_TELL: that is said. What
+ * ends something does it, and says that something failed before, as CUDA's may. */
 SHOWN bool standin_fails(const char *call);
 /* WEFT_STANDIN_LOSE=CALL:N[,...]: the N-th call of that kind is as good as not made, as if the device had not. */
 SHOWN bool standin_loses(const char *call);
+/* WEFT_STANDIN_BEND=WAY:N[,...]: the N-th call of a kind is made another way, as if the device had. Ways are named
+ * where they are gone: "register.more". */
+SHOWN bool standin_bends(const char *way);
 /* WEFT_STANDIN_EARLY=CALL:N: before the N-th call of that kind the communicator ends, as if the device had ended it. */
 SHOWN bool standin_ends_early(const char *call);
 /* Memory for NCCL: no call of the runtime's that could fail. */

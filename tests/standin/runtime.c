@@ -28,11 +28,13 @@ SHOWN const char *cudaGetErrorString(cudaError_t error) {
 }
 
 SHOWN cudaError_t cudaRuntimeGetVersion(int *version) {
+    if (standin_fails("version")) return cudaErrorUnknown;
     *version = 13000;
     return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaDriverGetVersion(int *version) {
+    if (standin_fails("driverversion")) return cudaErrorUnknown;
     *version = 13000;
     return cudaSuccess;
 }
@@ -40,12 +42,14 @@ SHOWN cudaError_t cudaDriverGetVersion(int *version) {
 /* WEFT_STANDIN_PROBE: the result of counting devices; WEFT_STANDIN_GPUS: how many there are. */
 SHOWN cudaError_t cudaGetDeviceCount(int *count) {
     cudaError_t result = (cudaError_t)given("WEFT_STANDIN_PROBE", cudaSuccess);
+    if (standin_fails("devicecount")) return cudaErrorUnknown;
     if (result == cudaSuccess) *count = given("WEFT_STANDIN_GPUS", 8);
     return result;
 }
 
 SHOWN cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int gpu) {
     (void)gpu;
+    if (standin_fails("deviceattr")) return cudaErrorInvalidDevice;
     *value = attr == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
     return cudaSuccess;
 }
@@ -53,7 +57,8 @@ SHOWN cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, i
 static _Thread_local int current;
 
 SHOWN cudaError_t cudaSetDevice(int gpu) {
-    current = gpu;
+    if (standin_fails("setdevice")) return cudaErrorInvalidDevice;
+    current = standin_bends("setdevice.next") ? gpu + 1 : gpu;
     return gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8) ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
@@ -65,11 +70,13 @@ void standin_use_gpu(void) {
 }
 
 SHOWN cudaError_t cudaGetDevice(int *gpu) {
+    if (standin_fails("getdevice")) return cudaErrorUnknown;
     *gpu = current;
     return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+    if (standin_fails("priorities")) return cudaErrorUnknown;
     *least = 0;
     *greatest = -5;
     return cudaSuccess;
@@ -85,7 +92,8 @@ static cudaError_t take_block(void **out, size_t nbytes) {
     if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
     standin_lock();
-    standin_block_add(*out, nbytes);
+    standin_block_add(*out, standin_bends("malloc.less") ? nbytes / 2 : nbytes);
+    if (standin_bends("malloc.gone")) standin_block_end(*out, false);
     standin_unlock();
     standin_count(STANDIN_BLOCKS, 1);
     return cudaSuccess;
@@ -106,7 +114,9 @@ static cudaError_t give_block(void *block, bool by_nccl) {
 }
 
 static cudaError_t give(void *block) {
-    return give_block(block, false);
+    if (standin_loses("free")) return cudaSuccess;
+    give_block(block, standin_bends("free.other"));
+    return standin_fails("free") ? cudaErrorLaunchFailure : cudaSuccess; /* of what went before */
 }
 
 void *standin_take(size_t nbytes, bool is_of_nccl) {
@@ -167,6 +177,7 @@ SHOWN cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, enu
                                   cudaStream_t stream) {
     (void)kind;
     if (standin_fails("memcpy")) return cudaErrorInvalidValue;
+    if (standin_bends("memcpy.legacy")) stream = NULL;
     return push_copy(stream, (copy_item){to, from, nbytes, 0});
 }
 
@@ -203,6 +214,7 @@ SHOWN cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum
     (void)jit, (void)jit_values, (void)njit, (void)options, (void)values, (void)noptions;
     uint32_t magic;
     memcpy(&magic, code, sizeof magic);
+    if (standin_bends("load.other")) magic = 0;
     if (magic != 0xba55ed50) standin_broken("cudaLibraryLoadData: expected a fatbin, found %x", magic);
     if (standin_fails("load")) return cudaErrorNoKernelImageForDevice;
     *out = (cudaLibrary_t)(uintptr_t)code;
@@ -212,8 +224,9 @@ SHOWN cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum
 
 SHOWN cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
     (void)library;
+    if (standin_loses("unload")) return cudaSuccess;
     standin_count(STANDIN_LIBRARIES, -1);
-    return cudaSuccess;
+    return standin_fails("unload") ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
 SHOWN cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {
@@ -256,6 +269,7 @@ SHOWN cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const vo
     if (standin_fails("attributes")) return cudaErrorNoKernelImageForDevice;
     standin_use_gpu();
     memset(out, 0, sizeof *out);
+    if (standin_loses("attributes")) return cudaSuccess;
     is_loaded[current % 64][(size_t)(kernel - standin_kernels) % 1024] = true;
     return cudaSuccess;
 }

@@ -50,7 +50,7 @@ int cuda_standin_registered(bool is_window) {
     return symbol.call(is_window);
 }
 
-const device_engine *cuda_standin_open(void) {
+bool cuda_standin_prepare(void) {
     char folder[PATH_MAX], path[PATH_MAX + 40];
     ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
     folder[n > 0 ? n : 0] = '\0';
@@ -59,11 +59,16 @@ const device_engine *cuda_standin_open(void) {
         if (slash) *slash = '\0';
     }
     snprintf(path, sizeof path, "%s/weft_cuda.so", folder);
-    if (access(path, R_OK) != 0) return NULL;
+    if (access(path, R_OK) != 0) return false;
     setenv("WEFT_PLUGIN_PATH", folder, 1);
     snprintf(path, sizeof path, "%s/standin", folder);
     if (!cuda_standin_is_left_out()) setenv("WEFT_CUDA_PATH", path, 1);
+    return true;
+}
+
+const device_engine *cuda_standin_open(void) {
     const char *why;
+    if (!cuda_standin_prepare()) return NULL;
     const device_plugin *plugin = device_plugin_cuda(&why);
     if (plugin) return device_plugin_engine(plugin);
     fprintf(stderr, "%s\n", why);

@@ -7,6 +7,8 @@
 /* Opens them from the folder of the test's variant; before anything else asks for the device. NULL: the plugin is not
  * built here, and the test is skipped. */
 const device_engine *cuda_standin_open(void);
+/* The same for a process that opens them when it runs something: false: skipped. */
+bool cuda_standin_prepare(void);
 /* WEFT_TEST_GPU is set (tools/check_gpu.sh): the plugin opens what it finds, the libraries of CUDA and not those. Then
  * nothing can be made to fail, and what takes a GPU for each rank is left out. */
 bool cuda_standin_is_left_out(void);

@@ -6,13 +6,22 @@
 #include "executor/comm/nccl/library.h"
 #include "executor/devices/cuda/cuda.h"
 
+/* What fails says why the device is not usable. */
+static bool is_well(cudaError_t result, const char *call, char *out, size_t nbytes) {
+    if (result) snprintf(out, nbytes, "%s: %s", call, cuda.GetErrorString(result));
+    return !result;
+}
+
 static bool describe(char *out, size_t nbytes) {
     int n, runtime = 0, driver = 0, major = 0, minor = 0;
     if (!cuda_probe(&n, out, nbytes)) return false;
-    cuda.RuntimeGetVersion(&runtime);
-    cuda.DriverGetVersion(&driver);
-    cuda.DeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-    cuda.DeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+    bool all = is_well(cuda.RuntimeGetVersion(&runtime), "cudaRuntimeGetVersion", out, nbytes) &&
+               is_well(cuda.DriverGetVersion(&driver), "cudaDriverGetVersion", out, nbytes);
+    all = all && is_well(cuda.DeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
+                         "cudaDeviceGetAttribute", out, nbytes);
+    all = all && is_well(cuda.DeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0),
+                         "cudaDeviceGetAttribute", out, nbytes);
+    if (!all) return false;
     snprintf(out, nbytes, "%d.%d, driver for %d.%d, %d device%s, the first sm_%d%d", runtime / 1000,
              runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, n, n == 1 ? "" : "s", major, minor);
     return true;

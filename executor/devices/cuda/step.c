@@ -72,6 +72,7 @@ static void finish_step(cuda_rank *r) {
             if (!cuda_is_aborted(r->run) && r->nsteps < 2) see_position(l);
         }
         if (result && first) cuda_fail(r, first, cuda_check(result, "cudaEventQuery"));
+        if (result) cuda.StreamSynchronize(l->stream); /* what was not seen to end may go on */
         l->position = l->state->ninstrs;
     }
     r->waited_ns = wait_clock_ns() - start;
