@@ -4,9 +4,10 @@
  * A plan is made for one set of extents. How often a loop runs follows from these, or from integers that are known when
  * planning. So the ops of a body stand in the loop's place as often as it runs. A tensor array is the list of its
  * elements. Every run of a body has vars of its own. A gradient's body runs once for each run, the last one first, and
- * sees that run's vars. Outer tensors that the body writes it sees as they were when the run began. Those that one op
- * reads and writes (a counter) count back: so has Paddle it (while_op.cc, conditional_block_op.cc). A condition that
- * only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block finds them.
+ * sees that run's vars. Of what several ops write it sees the value that it is the gradient of (unroll_versions.c).
+ * Those that one op reads and writes (a counter) count back: so has Paddle it (while_op.cc, conditional_block_op.cc). A
+ * condition that only a run knows stays a conditional_block, whose vars become block 0's, so that its gradient's block
+ * finds them.
  *
  * Where only a run knows how often a loop runs, each run of its body is such a block, and is left out where the
  * condition before it does not hold. What is known of numbers in the k-th is what holds if k are made: a counter beside
@@ -48,7 +49,7 @@ static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op);
 
 static weft_status run_block(unroll *u, unroll_scope *s, const weft_block *block) {
     FOR_EACH_OP(op, block) TRY(run_op(u, s, op));
-    return NULL;
+    return unroll_keep_at_end(u, s, block);
 }
 
 static weft_status block_of(const unroll *u, const weft_op *op, weft_block **out) {
@@ -73,39 +74,6 @@ static weft_status put_runs(unroll *u, const unroll_scope *s, const weft_var *v,
 }
 
 /* --- loops -------------------------------------------------------------------------------------------------------- */
-
-static bool has_arg(const weft_op *op, bool output, const weft_var *v) {
-    FOR_EACH_ARG(op, output, use_of) {
-        if (use_of->var_id == v->id) return true;
-    }
-    return false;
-}
-
-/* Whether the body writes it, and no op reads and writes it at once. */
-static bool changes(const weft_block *body, const weft_var *v) {
-    bool writes = false;
-    FOR_EACH_OP(op, body) {
-        bool out = has_arg(op, true, v);
-        if (out && has_arg(op, false, v) && !op_find_attr(op, "sub_block")) return false;
-        writes = writes || out;
-    }
-    return writes;
-}
-
-static weft_status keep_beginning(unroll *u, unroll_scope *outer, unroll_scope *s, const weft_op *op) {
-    const slot *x = op_find_slot(op, false, "X");
-    for (uint32_t i = 0; x && i < x->nargs; i++) {
-        weft_var *v = slot_var(op, x, i), *is, *copy;
-        if (v->kind != WEFT_DENSE_TENSOR || v->is_parameter || !changes(s->block, v)) continue;
-        TRY(unroll_var(u, outer, v, &is));
-        if (!is->persistable && !is->need_check_feed && !unroll_is_written(u, is)) continue;
-        shape type = shape_env_get(&u->env, is);
-        TRY(unroll_new_var(u, v, &type, &copy));
-        TRY(unroll_copy(u, op, "assign", is, copy));
-        TRY(unroll_keep(u, s, v, copy));
-    }
-    return NULL;
-}
 
 /* What a condition that only a run knows guards, if one does. */
 typedef struct guarded {
@@ -133,14 +101,12 @@ static void leave_and_forget(unroll *u, const guarded *g, const unroll_scope *ru
 }
 
 /* One more run, which its condition guards where it has one. */
-static weft_status run_once(unroll *u, unroll_scope *s, weft_op *op, unroll_scope *run) {
+static weft_status run_once(unroll *u, const weft_op *op, unroll_scope *run) {
     guarded g;
     TRY(enter(u, op, run->condition, &g));
     if (g.is_so) run->guarded = u->into;
-    if (!attr_bool(op, "is_test", false)) TRY(keep_beginning(u, s, run, op));
     TRY(run_block(u, run, run->block));
     leave(u, &g);
-    run->is_done = true;
     return NULL;
 }
 
@@ -221,7 +187,7 @@ static weft_status run_loop(unroll *u, unroll_scope *s, weft_op *op) {
     for (;;) {
         TRY(next_run(u, s, op, condition, &runs, &run));
         if (!run) break;
-        TRY(run_once(u, s, op, run));
+        TRY(run_once(u, op, run));
     }
     for (size_t k = 0; k < runs.count; k++)
         if (runs.scopes[k]->guarded) unroll_forget(u, runs.scopes[k]->guarded, runs.scopes[k]);
@@ -382,7 +348,6 @@ static weft_status run_condition(unroll *u, unroll_scope *s, weft_op *op) {
         TRY(enter(u, op, is_known ? NULL : condition, &g));
         TRY(run_block(u, run, body));
         leave_and_forget(u, &g, run);
-        run->is_done = true;
         TRY(add_run(u, &runs, run));
     }
     return put_runs(u, s, weft_op_output(op, "Scope", 0), &runs);
@@ -423,23 +388,37 @@ static const struct {
                    {"conditional_block", run_condition},
                    {"conditional_block_grad", run_condition_grad}};
 
+/* *out_done: others stand in its place. */
+static weft_status run_rewritten(unroll *u, unroll_scope *s, weft_op *op, bool *out_done) {
+    *out_done = true;
+    for (size_t i = 0; i < sizeof control_ops / sizeof *control_ops; i++)
+        if (op_is(op, control_ops[i].type)) return control_ops[i].run(u, s, op);
+    TRY(unroll_array_op(u, s, op, out_done));
+    if (!*out_done) TRY(unroll_select(u, s, op, out_done));
+    if (*out_done || !unroll_rewrites(weft_op_type(op))) return NULL;
+    *out_done = true;
+    return unroll_rewrite(u, s, op);
+}
+
+/* An op of block 0 that stays where it is. */
+static weft_status run_in_place(unroll *u, const unroll_scope *s, weft_op *op) {
+    FOR_EACH_ARG(op, false, use_of) {
+        weft_var *version = unroll_version_read(u, s, use_var(u->program, use_of));
+        if (version) use_rename(use_of, version);
+    }
+    return unroll_infer(u, op);
+}
+
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
     bool done;
-    for (size_t i = 0; i < sizeof control_ops / sizeof *control_ops; i++)
-        if (op_is(op, control_ops[i].type)) {
-            TRY(control_ops[i].run(u, s, op));
-            if (!s->parent) weft_op_remove(op);
-            return NULL;
-        }
-    TRY(unroll_array_op(u, s, op, &done));
-    if (!done) TRY(unroll_select(u, s, op, &done));
-    if (!done && unroll_rewrites(weft_op_type(op))) {
-        TRY(unroll_rewrite(u, s, op));
-        done = true;
-    }
-    if (s->parent) return done ? NULL : unroll_emit_clone(u, s, op);
-    if (!done) return unroll_infer(u, op);
-    weft_op_remove(op);
+    s->op = op;
+    TRY(unroll_keep_before(u, s, op));
+    TRY(run_rewritten(u, s, op, &done));
+    if (!done) TRY(s->parent ? unroll_emit_clone(u, s, op) : run_in_place(u, s, op));
+    if (!done && !s->parent) u->before = op->next;
+    TRY(unroll_zero_taken(u, s, op));
+    if (done && !s->parent) weft_op_remove(op);
+    s->op = NULL;
     return NULL;
 }
 
@@ -476,6 +455,7 @@ static bool needs_unrolling(const weft_program *p) {
 static weft_status run_program(unroll *u) {
     TRY(shape_env_init(&u->env, u->program, &u->b->scratch));
     for (size_t i = 0; i < u->b->options->nfeeds; i++) TRY(take_feed(u, &u->b->options->feeds[i]));
+    TRY(unroll_find_versions(u));
     u->is_length_asked = has_op(u->program, "lod_array_length");
     size_t nblocks = u->program->nblocks;
     for (weft_op *op = u->root->first, *next; op; op = next) {

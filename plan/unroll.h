@@ -12,8 +12,15 @@ typedef struct unroll_scope {
     weft_var *condition; /* of a run that only a run knows: what it was when the run began; NULL: it is made */
     weft_block *guarded; /* then the block that its ops are in */
     uint32_t id;
-    bool is_done; /* what was kept of its beginning is what gradients read */
+    const weft_op *op; /* that runs now */
 } unroll_scope;
+
+/* One of the values that a var has one after another. Listed. */
+typedef struct unroll_version {
+    struct unroll_version *next;
+    weft_var *var;
+    size_t version; /* how many ops of the block have written it */
+} unroll_version;
 
 typedef struct unroll_map {
     struct unroll_pair {
@@ -55,11 +62,21 @@ typedef struct unroll {
     weft_op *guard;       /* that condition's op in block 0 */
     bool is_length_asked; /* of an array */
     unroll_map vars;      /* scope and var: the one of block 0 that it is */
-    unroll_map kept;      /* the same: the copy of an outer var as it was when the run began */
+    unroll_map kept;      /* the same: unroll_version, the copies of it */
     unroll_map arrays;    /* scope and array var: unroll_array */
     unroll_map runs;      /* scope and var of step scopes: unroll_runs */
     unroll_map written;   /* vars of block 0 that have been written */
     unroll_map own;       /* vars of block 0 that are one scope's: the scope */
+
+    /* unroll_versions.c: what is found before the first op runs. */
+    const weft_op **owners;    /* by block: the op that has it; NULL: none */
+    unroll_map writers;        /* block and var: those of its ops that write it */
+    unroll_map written_within; /* vars that ops of bodies write */
+    unroll_map forward;        /* op: the one that it is the gradient of */
+    unroll_map versions;       /* op and var: 1 + the version that it reads; none: what is there */
+    unroll_map kept_before;    /* op: unroll_version, what is kept before it runs */
+    unroll_map kept_at_end;    /* block: the same behind its last op */
+    unroll_map taken;          /* op: the same, gradients of which it takes all */
 } unroll;
 
 /* unroll_ops.c */
@@ -69,12 +86,12 @@ void unroll_fini(unroll *u);
 
 /* The key of a var, and of an array, as an op in that scope sees it. */
 uint64_t unroll_key(const unroll_scope *s, const weft_var *v);
-/* The var of block 0 that it is. */
+/* The var of block 0 that it is; to a gradient, the copy of what it was to the op that it is the gradient of. */
 WEFT_MUST_USE weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out);
+/* The copy that the op which runs in that scope reads; NULL: what is there. */
+weft_var *unroll_version_read(const unroll *u, const unroll_scope *at, const weft_var *v);
 /* A new var of block 0, named after a stem. */
 WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out);
-/* What an outer var is to the gradient of that run: the copy of it as it was when the run began. */
-WEFT_MUST_USE weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy);
 /* The one integer or boolean that a var holds; false: only a run knows. */
 bool unroll_value(const unroll *u, const weft_var *v, int64_t *out);
 /* Forgets what is known of vars that ops of a block write and that are not that run's own. */
@@ -99,6 +116,20 @@ WEFT_MUST_USE weft_status unroll_begin_condition(unroll *u, const weft_op *by, w
                                                  weft_block **out_outer);
 /* `to` = type(`from`): assign, fill_zeros_like. */
 WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
+
+/* unroll_versions.c */
+static inline bool unroll_has_arg(const weft_op *op, bool output, const weft_var *v) {
+    FOR_EACH_ARG(op, output, use_of) {
+        if (use_of->var_id == v->id) return true;
+    }
+    return false;
+}
+WEFT_MUST_USE weft_status unroll_find_versions(unroll *u);
+/* Keeps what gradients need, before the op writes over it and behind the block's last op. */
+WEFT_MUST_USE weft_status unroll_keep_before(unroll *u, unroll_scope *s, const weft_op *op);
+WEFT_MUST_USE weft_status unroll_keep_at_end(unroll *u, unroll_scope *s, const weft_block *block);
+/* Behind the gradient of a writer: what it read of the var's gradient is zero to those before. */
+WEFT_MUST_USE weft_status unroll_zero_taken(unroll *u, unroll_scope *s, const weft_op *op);
 
 /* unroll_arrays.c */
 static inline bool unroll_is_array(const weft_var *v) {

@@ -35,7 +35,9 @@ weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
 }
 
 void unroll_fini(unroll *u) {
-    unroll_map *const maps[] = {&u->vars, &u->kept, &u->arrays, &u->runs, &u->written, &u->own};
+    unroll_map *const maps[] = {&u->vars,        &u->kept,           &u->arrays,  &u->runs,     &u->written,
+                                &u->own,         &u->writers,        &u->forward, &u->versions, &u->kept_before,
+                                &u->kept_at_end, &u->written_within, &u->taken};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         base_free(&u->b->context->allocator, maps[i]->pairs, maps[i]->capacity * sizeof *maps[i]->pairs);
 }
@@ -104,15 +106,9 @@ static weft_status like_var(unroll *u, const weft_var *v, weft_var **out) {
     return shape_env_set(&u->env, to, &type);
 }
 
-weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
+/* As it is now. */
+static weft_status present_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
     const unroll_scope *of = owner(s, v);
-    for (const unroll_scope *at = s; at != of; at = at->parent) {
-        weft_var *was = at->is_done ? unroll_get(&u->kept, key_in(at->id, v)) : NULL;
-        if (was) {
-            *out = was;
-            return NULL;
-        }
-    }
     *out = v;
     if (!of->parent) return NULL;
     uint64_t key = key_in(of->id, v);
@@ -122,9 +118,21 @@ weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) 
     return unroll_put(u, &u->vars, key, *out);
 }
 
-weft_status unroll_keep(unroll *u, const unroll_scope *s, const weft_var *v, weft_var *copy) {
-    TRY(unroll_put(u, &u->own, copy->id + UINT64_C(1), (void *)s));
-    return unroll_put(u, &u->kept, key_in(s->id, v), copy);
+weft_var *unroll_version_read(const unroll *u, const unroll_scope *at, const weft_var *v) {
+    if (!at->op) return NULL;
+    uintptr_t version = (uintptr_t)unroll_get(&u->versions, (uint64_t)at->op->id << 32 | v->id);
+    if (!version) return NULL;
+    const unroll_version *k = unroll_get(&u->kept, (uint64_t)at->id << 32 | v->id);
+    while (k && k->version + 1 != version) k = k->next;
+    return k ? k->var : NULL;
+}
+
+weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
+    const unroll_scope *of = owner(s, v);
+    for (const unroll_scope *at = s;; at = at->parent) {
+        if ((*out = unroll_version_read(u, at, v))) return NULL;
+        if (at == of) return present_var(u, s, v, out);
+    }
 }
 
 bool unroll_value(const unroll *u, const weft_var *v, int64_t *out) {
@@ -246,7 +254,7 @@ weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op) {
             weft_var *v = use_var(u->program, &op_args(copy, output)[i]), *is;
             if (unroll_is_array(v))
                 return plan_error(u->b, WEFT_UNSUPPORTED, op, "it has a tensor array, \"%s\"", v->name->bytes);
-            TRY(unroll_var(u, s, v, &is));
+            TRY((unroll_has_arg(op, true, v) ? present_var : unroll_var)(u, s, v, &is));
             if (is != v) use_rename(&op_args(copy, output)[i], is);
         }
     return unroll_emit(u, copy);
