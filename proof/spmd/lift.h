@@ -324,6 +324,8 @@ WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *
                                          const serial_op *like, lifted *made);
 /* For `fits`: all attrs that the serial op can have are the same, but for like->attr. */
 bool lift_has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own);
+/* All but that one; NULL: all. */
+bool lift_has_attrs_but(const char *but, const weft_op *serial, const weft_op *own);
 /* c_embedding and its gradient. */
 WEFT_MUST_USE weft_status lift_table(lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *args,
                                      size_t n, lifted *out);
@@ -341,6 +343,10 @@ WEFT_MUST_USE weft_status lift_note_share(lifter *l, size_t rank, uint32_t id, c
                                           int64_t total);
 /* A multiple of what is not known; *out stays where it is no mean times its share. */
 WEFT_MUST_USE weft_status lift_take_share(lifter *l, size_t rank, uint32_t id, lifted *out);
+/* What a loss of the ranks adds up, divided by the weights that it adds up: the serial program's mean, if it has one;
+ * these weights are those of the mean, too. *made stays where it is neither. */
+WEFT_MUST_USE weft_status lift_mean_of_losses(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
+                                              lifted *made);
 /* Maxima, minima and products of parts. What a reduce along the axes makes of them; *out stays where `own` is no such
  * of all members. */
 WEFT_MUST_USE weft_status lift_note_fold(lifter *l, size_t rank, uint32_t id, const lifted *all, uint32_t axes,

@@ -243,7 +243,8 @@ static int sharding_axes(const lifter *l, const weft_var *serial, const weft_var
     if (is_placed(own) && (open || own->dist->dims_mapping[d] >= 0)) return lift_placed_axes(l, own, d, out);
     for (size_t k = 0; k < l->grid.naxes; k++) out[k] = (int)k;
     if (open) return d == 0 ? (int)l->grid.naxes : 0; /* as many rows as are fed */
-    return serial->dims[d] == lift_product(own->dims[d], (int64_t)l->nranks) ? (int)l->grid.naxes : 0;
+    int64_t parts[LIFT_RANKS], total = lift_declared_parts(l, own->name->bytes, d, out, (int)l->grid.naxes, parts);
+    return total == serial->dims[d] ? (int)l->grid.naxes : 0;
 }
 
 /* Whether the rank's part of dimension `d` is all of it, since others have nothing. */

@@ -279,6 +279,7 @@ static weft_status follow(function *f, lifted *out) {
     }
     TRY(f->attr ? apply_whole(f, &made) : apply(f, &made));
     if (made.term == TERM_NONE) return *out = lift_unknown(f->id, "the serial program has no such op"), NULL;
+    TRY(lift_mean_of_losses(f->l, f->id, f->h->op, f->args, &made));
     lift_name_family(f->l, f->args, f->nargs, &made);
     *out = made;
     if (f->folded) {

@@ -86,20 +86,23 @@ weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lift
     return term_make(t, head_id, &inner, 1, t->items[id].dtype, ndim, own ? dims : NULL, &made->term);
 }
 
-bool lift_has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own) {
+bool lift_has_attrs_but(const char *but, const weft_op *serial, const weft_op *own) {
     const op_schema *s = op_schema_of((weft_op *)serial);
     for (size_t i = 0; s && i < s->nattrs; i++) {
         const char *n = s->attrs[i].name;
         const weft_attr *a = op_find_attr(serial, n), *b = op_find_attr(own, n);
-        if (like->attr && strcmp(n, like->attr) == 0) {
-            if (attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
-            continue;
-        }
+        if (but && strcmp(n, but) == 0) continue;
         weft_attr x = a ? *a : s->attrs[i].default_value, y = b ? *b : s->attrs[i].default_value;
         x.name = y.name = a ? a->name : b ? b->name : NULL;
         if ((a || b) && !attr_equal(&x, &y)) return false;
     }
     return s != NULL;
+}
+
+bool lift_has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    const char *n = like->attr;
+    if (n && attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
+    return lift_has_attrs_but(n, serial, own);
 }
 
 /* --- tables ------------------------------------------------------------------------------------------------------- */

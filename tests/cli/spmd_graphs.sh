@@ -122,4 +122,29 @@ for member in '' '"mesh": {"shape": [2], "ids": [0, 1]},'; do
             "$weft" verify "$folder/few0.fx.json" "$folder/few1.fx.json" --reading by_bytes --against "$folder/few.fx.json"
     done
 done
+# Rows of a graph that names no mesh, of which the last rank has fewer.
+at=$fixtures/torch/spmd/graphs/fn_uneven.w4
+rm -f "$folder"/rank*
+cp "$at/before.fx.json" "$folder/before.fx.json"
+"$weft" opt -q "$folder/before.fx.json" --passes spmd_expand -o "$folder/rank{rank}.fx.json" 2>"$folder/report"
+of_all=$(ls "$folder"/rank*.fx.json); proved 'rows of unequal parts'
+mkdir "$folder/largest"
+for r in 0 1 2 3; do sed 's/{"ref":"sum_1"},"sum"/{"ref":"sum_1"},"max"/' "$folder/rank$r.fx.json" >"$folder/largest/rank$r.fx.json"; done
+prints 1 'against the serial program: not proved' 'the largest of their sums is not proved' \
+    "$weft" verify "$folder"/largest/rank*.fx.json --reading by_bytes --against "$folder/before.fx.json"
+
+# A mean of losses is their sum by the sum of their weights; not by the weights of a rank.
+at=$fixtures/torch/spmd/graphs/gpt_dp.w2
+rm -f "$folder"/rank*
+cp "$at/before.fx.json" "$folder/before.fx.json"
+"$weft" opt -q "$folder/before.fx.json" --passes spmd_expand -o "$folder/rank{rank}.fx.json" 2>"$folder/report"
+of_all=$(ls "$folder"/rank*.fx.json); proved 'a mean of losses'
+rm "$folder"/largest/rank[23].fx.json
+for other in 0:max 0:avg 1:max 1:avg; do
+    change='s/{"ref":"nll_loss_forward.'${other%:*}'@RESHARD"},"sum"/{"ref":"nll_loss_forward.'${other%:*}'@RESHARD"},"'${other#*:}'"/'
+    for r in 0 1; do sed "$change" "$folder/rank$r.fx.json" >"$folder/largest/rank$r.fx.json"; done
+    prints 1 'against the serial program: not proved' 'another mean of losses is not proved' \
+        "$weft" verify "$folder"/largest/rank*.fx.json --reading by_bytes --against "$folder/before.fx.json"
+done
+
 finish
