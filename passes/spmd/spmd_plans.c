@@ -35,23 +35,51 @@ static weft_status follow_so(spmd_plan *plan, const spmd_policy *how, const axes
     return spmd_follow(plan);
 }
 
+/* A plan need not be good, so long as one is: a value may have to get to where it is wanted, as a part of an extent
+ * that is open cannot. *first_why: of the first one that is not. */
+static weft_status decide_if_good(spmd_plan *plan, weft_status *first_why, bool *out_good) {
+    weft_status status = spmd_decide(plan);
+    *out_good = !status;
+    if (!status || weft_status_code(status) != WEFT_REFUSED) return status;
+    if (*first_why)
+        weft_status_free(status);
+    else
+        *first_why = status;
+    return NULL;
+}
+
+static weft_status find_cheapest(spmd_plan *plan, const axes_placed *given, weft_status *first_why, size_t *out_best) {
+    const size_t count = sizeof policies / sizeof *policies;
+    double sent = 0;
+    *out_best = count;
+    for (size_t i = 0; i < count; i++) {
+        bool is_good;
+        TRY(follow_so(plan, &policies[i], given));
+        TRY(decide_if_good(plan, first_why, &is_good));
+        double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
+        if (!is_good || (*out_best < count && own >= sent)) continue;
+        *out_best = i;
+        sent = plan->cheapest = own;
+        if (i == 0 && sent <= 0) break;
+    }
+    return NULL;
+}
+
 weft_status spmd_plan_cheapest(spmd_plan *plan) {
     axes_placed *given;
-    size_t best = 0;
-    double sent = 0;
+    size_t best;
+    weft_status why = NULL;
     plan->policy = policies[0];
     plan->cheapest = 0;
     if (plan->nops > SPMD_MOST_OPS) return spmd_follow(plan);
     TRY(keep_wants(plan, &given));
-    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
-        TRY(follow_so(plan, &policies[i], given));
-        TRY(spmd_decide(plan));
-        double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
-        if (i && own >= sent) continue;
-        best = i;
-        sent = plan->cheapest = own;
-        if (i == 0 && sent <= 0) return NULL;
+    weft_status status = find_cheapest(plan, given, &why, &best);
+    if (status || best == sizeof policies / sizeof *policies) {
+        if (status) weft_status_free(why);
+        return status ? status : why;
     }
+    weft_status_free(why);
+    if (best == 0 && plan->cheapest <= 0) return NULL;
     TRY(follow_so(plan, &policies[best], given));
     return spmd_place_state(plan);
 }

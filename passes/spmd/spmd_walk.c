@@ -152,6 +152,13 @@ static weft_status keep_placed(walk *w, const axes_placed *p, const axes_placed 
     return *out ? NULL : base_out_of_memory();
 }
 
+static weft_status refuse_path(const walk *w, const spmd_var *v) {
+    bool is_open = false;
+    for (int d = 0; d < v->whole.ndim; d++) is_open |= v->whole.dims[d] < 0;
+    return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted%s", v->var->name->bytes,
+                            is_open ? ": no part of an open extent can be taken; place what is fed as well" : "");
+}
+
 /* The op writes the var itself. */
 static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
     const spmd_mesh *m = &w->plan->mesh;
@@ -163,8 +170,7 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) 
     weft_var *found;
     TRY(scale_means(w, op, o, v->var));
     if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
-    if (!spmd_find_path(m, &v->whole, made, &to, &path))
-        return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted", v->var->name->bytes);
+    if (!spmd_find_path(m, &v->whole, made, &to, &path)) return refuse_path(w, v);
     bool in_place = !w->plan->is_fx && placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
     if (!in_place) TRY(add_version(w, s, made, v->var));
     TRY(follow_path(w, v, v->var, &path, NULL, in_place ? v->var : NULL, &found));

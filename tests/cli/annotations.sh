@@ -79,4 +79,18 @@ for var in x:0:4 linear_0.w_0:1:6; do
     says 0 "var ${var%%:*}: annotated .*, but dimension ${d%:*} of extent ${d#*:} leaves some of 8 ranks without elements: it is whole" \
         "${var%%:*} is smaller than the mesh: told" expand -v --strict
 done
+# A batch that is left open: what is wanted as a part of it comes from a part that is fed; a gather fills nothing up.
+sed 's/x: {float32: \[4, 4\]/x: {float32: [-1, 4]/; s/h: {float32: \[4, 6\]/h: {float32: [-1, 6]/; s/out: {float32: \[4, 6\]/out: {float32: [-1, 6]/' \
+    "$folder/serial.yaml" >"$folder/open.yaml"
+open_batch() { "$weft" opt --no-prove "$folder/open.yaml" --dist "$folder/annotate.json" --passes "$1" -o "$folder/rank{rank}.yaml"; }
+annotate '"out": {"mesh": 0, "dims_mapping": [["dp"], -1]}' ''
+says 0 '' 'a part of an open batch is wanted' open_batch spmd_expand
+grep -q 'x: {float32: \[-1, 4\].*dims_mapping: \[0, -1\]' "$folder/rank0.yaml"; ok $? 'what is fed lies as it does'
+annotate '"x": {"mesh": 0, "dims_mapping": [["mp", "dp"], -1]}, "out": {"mesh": 0, "dims_mapping": [-1, -1]}' ''
+says 0 '' 'an open batch is gathered' open_batch spmd_expand
+grep -q 'c_allgather' "$folder/rank0.yaml" && ! grep -q ' pad: \| slice: ' "$folder/rank0.yaml"; ok $? 'and not filled up'
+annotate '"x": {"mesh": 0, "dims_mapping": [-1, -1]}, "out": {"mesh": 0, "dims_mapping": [["dp"], -1]}' ''
+says 1 'does not get to where it is wanted: no part of an open extent can be taken; place what is fed as well' \
+    'a part of an open batch that is fed whole is refused' open_batch spmd_expand
+
 finish
