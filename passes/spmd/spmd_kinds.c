@@ -137,10 +137,18 @@ static bool passes_elements(const axes_rule *r) {
     return true;
 }
 
+/* A gradient of a table as some rows of it: ranks have other rows, and no collective adds them up. */
+static bool has_rows(weft_op *op) {
+    for (int side = 0; side < 2; side++) FOR_EACH_ARG(op, side, u)
+    if (use_var(op->program, u)->kind == WEFT_SELECTED_ROWS) return true;
+    return false;
+}
+
 static const char *must_be_whole(weft_op *op, const op_schema *schema, const axes_rule *rule) {
     if (schema->effects & OP_CONTROL) return "it runs another block";
     if (schema->effects & OP_RANDOM) return "all ranks draw the same numbers only for the whole";
     if (op_has_effect(op, OP_ALIASES)) return "its outputs are views of one buffer";
+    if (has_rows(op)) return "a gradient is rows of a table (SelectedRows), which no collective adds up";
     return rule->why_none;
 }
 

@@ -93,4 +93,14 @@ annotate '"x": {"mesh": 0, "dims_mapping": [-1, -1]}, "out": {"mesh": 0, "dims_m
 says 1 'does not get to where it is wanted: no part of an open extent can be taken; place what is fed as well' \
     'a part of an open batch that is fed whole is refused' open_batch spmd_expand
 
+# Rows of a table as a gradient: ranks have other rows.
+rows=$fixtures/users/paddle26/deepfm_sparse_grad_adam_lazy
+if [ -f "$rows/serial.pdmodel" ]; then
+    printf '{"meshes": [{"shape": [2], "ids": [0, 1], "dims": ["dp"]}], "vars": {"ids": {"mesh": 0, "dims_mapping": ["dp", -1]}}}\n' >"$folder/annotate.json"
+    says 0 'ids is gathered for it: a gradient is rows of a table \(SelectedRows\)' 'rows that ranks have of their own are told' \
+        "$weft" opt --no-prove "$rows/serial.pdmodel" --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.pdmodel"
+    prints 1 'against the serial program: same' 'and they make the same step, though the batch is open' \
+        "$weft" verify "$folder/rank0.pdmodel" "$folder/rank1.pdmodel" --reading by_bytes --against "$rows/serial.pdmodel"
+fi
+
 finish
