@@ -332,13 +332,10 @@ int standin_run(int most) {
     return n;
 }
 
-/* Until something changes, if only in another process. */
+/* Until something changes: in another process too, or by the end of a communicator, which tells nobody. */
 static void pause_briefly(void) {
     struct timespec until = wait_condition_deadline(0.001);
-    if (getenv("WEFT_STANDIN_SHARED"))
-        pthread_cond_timedwait(&changed, &lock, &until);
-    else
-        pthread_cond_wait(&changed, &lock);
+    pthread_cond_timedwait(&changed, &lock, &until);
 }
 
 void standin_run_until(bool (*is_done)(void *arg), void *arg) {
