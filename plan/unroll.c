@@ -400,21 +400,12 @@ static weft_status run_rewritten(unroll *u, unroll_scope *s, weft_op *op, bool *
     return unroll_rewrite(u, s, op);
 }
 
-/* An op of block 0 that stays where it is. */
-static weft_status run_in_place(unroll *u, const unroll_scope *s, weft_op *op) {
-    FOR_EACH_ARG(op, false, use_of) {
-        weft_var *version = unroll_version_read(u, s, use_var(u->program, use_of));
-        if (version) use_rename(use_of, version);
-    }
-    return unroll_infer(u, op);
-}
-
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
     bool done;
     s->op = op;
     TRY(unroll_keep_before(u, s, op));
     TRY(run_rewritten(u, s, op, &done));
-    if (!done) TRY(s->parent ? unroll_emit_clone(u, s, op) : run_in_place(u, s, op));
+    if (!done) TRY(s->parent ? unroll_emit_clone(u, s, op) : unroll_infer(u, op));
     if (!done && !s->parent) u->before = op->next;
     TRY(unroll_zero_taken(u, s, op));
     if (done && !s->parent) weft_op_remove(op);

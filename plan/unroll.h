@@ -71,7 +71,6 @@ typedef struct unroll {
     /* unroll_versions.c: what is found before the first op runs. */
     const weft_op **owners;    /* by block: the op that has it; NULL: none */
     unroll_map writers;        /* block and var: those of its ops that write it */
-    unroll_map written_within; /* vars that ops of bodies write */
     unroll_map forward;        /* op: the one that it is the gradient of */
     unroll_map versions;       /* op and var: 1 + the version that it reads; none: what is there */
     unroll_map kept_before;    /* op: unroll_version, what is kept before it runs */
@@ -88,8 +87,6 @@ void unroll_fini(unroll *u);
 uint64_t unroll_key(const unroll_scope *s, const weft_var *v);
 /* The var of block 0 that it is; to a gradient, the copy of what it was to the op that it is the gradient of. */
 WEFT_MUST_USE weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out);
-/* The copy that the op which runs in that scope reads; NULL: what is there. */
-weft_var *unroll_version_read(const unroll *u, const unroll_scope *at, const weft_var *v);
 /* A new var of block 0, named after a stem. */
 WEFT_MUST_USE weft_status unroll_new_var(unroll *u, const weft_var *stem, const shape *type, weft_var **out);
 /* The one integer or boolean that a var holds; false: only a run knows. */

@@ -35,9 +35,8 @@ weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
 }
 
 void unroll_fini(unroll *u) {
-    unroll_map *const maps[] = {&u->vars,        &u->kept,           &u->arrays,  &u->runs,     &u->written,
-                                &u->own,         &u->writers,        &u->forward, &u->versions, &u->kept_before,
-                                &u->kept_at_end, &u->written_within, &u->taken};
+    unroll_map *const maps[] = {&u->vars,    &u->kept,    &u->arrays,   &u->runs,        &u->written,     &u->own,
+                                &u->writers, &u->forward, &u->versions, &u->kept_before, &u->kept_at_end, &u->taken};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         base_free(&u->b->context->allocator, maps[i]->pairs, maps[i]->capacity * sizeof *maps[i]->pairs);
 }
@@ -118,7 +117,8 @@ static weft_status present_var(unroll *u, unroll_scope *s, weft_var *v, weft_var
     return unroll_put(u, &u->vars, key, *out);
 }
 
-weft_var *unroll_version_read(const unroll *u, const unroll_scope *at, const weft_var *v) {
+/* The copy that the op which runs in that scope reads; NULL: what is there. */
+static weft_var *version_read(const unroll *u, const unroll_scope *at, const weft_var *v) {
     if (!at->op) return NULL;
     uintptr_t version = (uintptr_t)unroll_get(&u->versions, (uint64_t)at->op->id << 32 | v->id);
     if (!version) return NULL;
@@ -130,7 +130,7 @@ weft_var *unroll_version_read(const unroll *u, const unroll_scope *at, const wef
 weft_status unroll_var(unroll *u, unroll_scope *s, weft_var *v, weft_var **out) {
     const unroll_scope *of = owner(s, v);
     for (const unroll_scope *at = s;; at = at->parent) {
-        if ((*out = unroll_version_read(u, at, v))) return NULL;
+        if ((*out = version_read(u, at, v))) return NULL;
         if (at == of) return present_var(u, s, v, out);
     }
 }

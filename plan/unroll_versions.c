@@ -7,13 +7,14 @@
  * that writes over it. The same holds for the gradient of a var: the op that is the gradient of a writer takes all of
  * it, and what was read before that writer begins with zero.
  *
- * Counters, which ops in place change, count back (unroll.c). */
+ * In block 0 the names say which value is meant: gradients there see what loops left, as Paddle's do. Counters, which
+ * ops in place change, count back (unroll.c). */
 #include "plan/unroll.h"
 
-/* A block, and one that is its gradient; block 0 has both. */
+/* A body, and the one that is its gradient. */
 typedef struct level {
     const weft_block *block, *grad;
-    weft_op *of_grad; /* the op that has it; NULL: block 0 */
+    weft_op *of_grad; /* the op that has it */
 } level;
 
 /* Those that write a var, in their order; control ops stand for what is within. */
@@ -173,17 +174,8 @@ static weft_status need(unroll *u, const level *l, const weft_op *grad, weft_var
     return list(u, &u->kept_at_end, (uint64_t)l->block->idx, v, version);
 }
 
-static bool is_loop(const weft_op *op) {
-    return op_is(op, "while") || op_is(op, "conditional_block");
-}
-
 /* Whether what is there when the gradient runs may be another version. */
-static bool is_written_over(const level *l, const weft_op *grad, const weft_var *v, const writers *w, size_t version) {
-    if (!l->of_grad) { /* an optimizer's update is read as the program says */
-        for (size_t i = version; i < w->count; i++)
-            if (weft_op_is_before(w->ops[i], grad) && is_loop(w->ops[i])) return true;
-        return false;
-    }
+static bool is_written_over(const level *l, const weft_var *v, const writers *w, size_t version) {
     return version < w->count || v->block != l->block;
 }
 
@@ -224,12 +216,12 @@ static weft_status find_version(unroll *u, const level *l, const weft_op *grad, 
         if (!version && v->block == l->block) version = 1; /* it is none before */
         size_t latest = p->after ? version_at(w, p->after, false) : w->count;
         if (version < latest && !reads_shape_alone(reader))
-            return plan_error(u->b, WEFT_UNSUPPORTED, l->of_grad ? l->of_grad : grad,
+            return plan_error(u->b, WEFT_UNSUPPORTED, l->of_grad,
                               "its op %s reads \"%s\", which is written more than once there, and which value it needs "
                               "is not known: no op is the one that it is the gradient of",
                               reader->type->bytes, v->name->bytes);
     }
-    return is_written_over(l, grad, v, w, version) ? need(u, l, grad, v, w, version) : NULL;
+    return is_written_over(l, v, w, version) ? need(u, l, grad, v, w, version) : NULL;
 }
 
 /* What an op of the gradient, or one within it, reads. */
@@ -238,9 +230,9 @@ static weft_status find_read(unroll *u, const level *l, const weft_op *grad, con
     const writers *w;
     if (v->kind != WEFT_DENSE_TENSOR || v->is_parameter || plan_is_empty_name(v) || unroll_has_arg(reader, true, v))
         return NULL;
-    if (mark_of(v) || (!l->of_grad && v->persistable)) return NULL;
+    if (mark_of(v)) return NULL;
     TRY(writers_of(u, l->block, v, &w));
-    if (!w->count || (l->of_grad && counts_back(u, l, v))) return NULL;
+    if (!w->count || counts_back(u, l, v)) return NULL;
     if (reader != grad && p->of && version_at(w, p->of, false) != version_at(w, p->of, true))
         return NULL; /* written within: found there */
     return find_version(u, l, grad, reader, p, v, w);
@@ -280,9 +272,8 @@ static weft_status find_taken(unroll *u, const level *l, const weft_op *grad, co
             continue;
         TRY(writers_of(u, l->block, v, &w));
         if (w->count < 2 && v->block == l->block) continue;
-        if (!l->of_grad && !is_written_over(l, grad, v, w, 0)) continue;
         const weft_op *next = next_of(u, l, grad, taken);
-        bool is_left = next ? unroll_has_arg(next, false, taken) : l->of_grad && v->block != l->block;
+        bool is_left = next ? unroll_has_arg(next, false, taken) : v->block != l->block;
         if (next && (unroll_get(&u->forward, next->id) == of)) continue; /* another of its gradients reads it too */
         if (is_left) TRY(list(u, &u->taken, grad->id, taken, 0));
     }
@@ -291,20 +282,10 @@ static weft_status find_taken(unroll *u, const level *l, const weft_op *grad, co
 
 /* --- levels ------------------------------------------------------------------------------------------------------- */
 
-static bool is_read_over(const unroll *u, const weft_op *op) {
-    if (is_control(op)) return true;
-    FOR_EACH_ARG(op, false, use_of) {
-        const weft_var *v = stem_of(use_var(u->program, use_of), u->root);
-        if (unroll_get(&u->written_within, (v ? v->id : use_of->var_id) + UINT64_C(1))) return true;
-    }
-    return false;
-}
-
 static weft_status match(unroll *u, const level *l) {
     const weft_op *last = NULL, *of;
     FOR_EACH_OP(op, l->grad) {
-        if (!l->of_grad && !is_read_over(u, op)) continue;
-        of = forward_of(u, l, op, l->of_grad ? last : op);
+        of = forward_of(u, l, op, last);
         if (!of) continue;
         TRY(unroll_put(u, &u->forward, op->id, (void *)of));
         last = of;
@@ -318,7 +299,6 @@ static weft_status find_in_level(unroll *u, const level *l) {
     for (const weft_op *op = l->grad->first; op; op = op->next) {
         p.of = unroll_get(&u->forward, op->id);
         if (p.of && p.of->block != l->block) p.of = NULL;
-        if (!p.of && !l->of_grad) continue;
         if (p.of) p.after = p.of;
         p.next = NULL;
         for (const weft_op *o = op->next; o && !p.of && !p.next; o = o->next) p.next = unroll_get(&u->forward, o->id);
@@ -332,11 +312,7 @@ weft_status unroll_find_versions(unroll *u) {
     TRY(find_owners(u));
     for (size_t i = 0; i < u->program->nblocks; i++) FOR_EACH_OP(op, u->program->blocks[i]) {
             TRY(match_control(u, op));
-            if (!op->block->idx) continue;
-            FOR_EACH_ARG(op, true, use_of) TRY(unroll_put(u, &u->written_within, use_of->var_id + UINT64_C(1), op));
         }
-    level root = {u->root, u->root, NULL};
-    TRY(find_in_level(u, &root));
     for (size_t i = 0; i < u->program->nblocks; i++) FOR_EACH_OP(op, u->program->blocks[i]) {
             const weft_op *of = is_control(op) ? unroll_get(&u->forward, op->id) : NULL;
             const weft_attr *a = of ? op_find_attr(of, "sub_block") : NULL,
