@@ -69,13 +69,13 @@ typedef struct unroll {
     unroll_map own;       /* vars of block 0 that are one scope's: the scope */
 
     /* unroll_versions.c: what is found before the first op runs. */
-    const weft_op **owners;    /* by block: the op that has it; NULL: none */
-    unroll_map writers;        /* block and var: those of its ops that write it */
-    unroll_map forward;        /* op: the one that it is the gradient of */
-    unroll_map versions;       /* op and var: 1 + the version that it reads; none: what is there */
-    unroll_map kept_before;    /* op: unroll_version, what is kept before it runs */
-    unroll_map kept_at_end;    /* block: the same behind its last op */
-    unroll_map taken;          /* op: the same, gradients of which it takes all */
+    const weft_op **owners; /* by block: the op that has it; NULL: none */
+    unroll_map writers;     /* block and var: those of its ops that write it */
+    unroll_map forward;     /* op: the one that it is the gradient of */
+    unroll_map versions;    /* op and var: 1 + the version that it reads; none: what is there */
+    unroll_map kept_before; /* op: unroll_version, what is kept before it runs */
+    unroll_map kept_at_end; /* block: the same behind its last op */
+    unroll_map taken;       /* op: the same, gradients of which it takes all */
 } unroll;
 
 /* unroll_ops.c */
