@@ -15,13 +15,14 @@ bool launch_is_own_option(const char *name) {
 
 /* --- the environment ---------------------------------------------------------------------------------------------- */
 
-/* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; false: neither. */
-static bool read_environment(long *out_each) {
+/* WEFT_LAUNCH: "mpi", or "mpi:T" with T ranks a process; *out_each 0: it is not set. False: neither, which is told. */
+static bool read_environment(const cli_args *args, long long *out_each) {
     const char *given = getenv("WEFT_LAUNCH");
-    *out_each = 1;
-    if (!given || strncmp(given, "mpi", 3) != 0) return false;
-    if (given[3] == ':') *out_each = strtol(given + 4, NULL, 10);
-    return (given[3] == '\0' || given[3] == ':') && *out_each > 0;
+    *out_each = given && *given;
+    if (!*out_each || strcmp(given, "mpi") == 0) return true;
+    if (strncmp(given, "mpi:", 4) == 0 && cli_read_int(given + 4, 1, INT_MAX, out_each)) return true;
+    cli_usage_error(args->command, "WEFT_LAUNCH: expected mpi or mpi:RANKS (of a process), found \"%s\"", given);
+    return false;
 }
 
 /* What torchrun says to each process that it starts (torch/distributed/run.py, "Environment Variables"). */
@@ -102,12 +103,13 @@ static bool torchrun_fits(const cli_args *args, const torchrun *t, int nranks) {
 }
 
 bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
-    long each;
+    long long each;
     torchrun t;
     *out_nprocesses = 0;
     if (weft_processes_launched()) return false;
     bool by_torchrun = read_torchrun(&t), is_asked = cli_given(args, "--launch") || by_torchrun;
-    bool by_environment = read_environment(&each);
+    if (!read_environment(args, &each)) *out_nprocesses = -1;
+    bool by_environment = each > 0;
     long long nprocesses = by_torchrun ? t.count : by_environment ? (nranks + each - 1) / each : nranks;
     for (size_t i = 1; i < sizeof own_options / sizeof *own_options; i++) {
         if (is_asked || by_environment || !cli_given(args, own_options[i])) continue;

@@ -1,6 +1,8 @@
 /* main.c: finds the sub-command, parses its options by its table, runs it. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -111,7 +113,20 @@ done:
     return result;
 }
 
+/* Else a file that is opened would take the place of a closed stream, and get what is printed. What is read or written
+ * there fails: the other direction is open. */
+static void fill_closed_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0) exit(EXIT_WORK_FAILED);
+}
+
+/* A flush that failed before has lost what it had, and the last one succeeds. */
+static bool is_output_lost(void) {
+    return fflush(stdout) != 0 || ferror(stdout);
+}
+
 int main(int argc, char **argv) {
+    fill_closed_streams();
     if (argc < 2) return cli_print_overview(stderr), EXIT_USAGE;
     const char *word = argv[1];
     if (strcmp(word, "--version") == 0) return printf("%s\n", weft_version()), EXIT_DONE;
@@ -122,7 +137,7 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     int result = run_command(command, argc - 2, argv + 2);
-    if (fflush(stdout) != 0 && result == EXIT_DONE) {
+    if (is_output_lost() && result == EXIT_DONE) {
         fprintf(stderr, "weft: cannot write to standard output\n");
         result = EXIT_WORK_FAILED;
     }

@@ -82,4 +82,13 @@ blocks:
   - {squared_l2_norm: {X: [f]}, out: {Out: [norm]}}
 END
 [ "$("$weft" run "$folder/padding.yaml" --fetch norm 2>/dev/null | tail -n 1)" = "0,0,norm,6" ]; ok $? 'padding of a coalesced buffer is zero'
+# Results that get lost are an error, whichever flush has lost them.
+train() { "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --params "$case/params.npz" --feed "$case/feeds.npz" --steps 2 --fetch mean_0.tmp_0; }
+on_full() { train >/dev/full; }
+on_none() { train >&-; }
+says 1 'cannot write to standard output' 'a full disk behind stdout' on_full
+says 1 'cannot write to standard output' 'stdout is closed' on_none
+launched() { WEFT_LAUNCH=$1 train; }
+says 2 'WEFT_LAUNCH: expected mpi or mpi:RANKS .*, found "mpx"' 'another way to launch' launched mpx
+says 2 'WEFT_LAUNCH: .*, found "mpi:0"' 'processes without ranks' launched mpi:0
 finish
