@@ -387,6 +387,18 @@ class Scripts(unittest.TestCase):
                 self.assertLess(rank["worst"], 1e-6)
                 self.assertEqual(rank["counts"], counts)
 
+    def test_accumulated_gradients_of_tied_weights(self):
+        """The graph without reduces is torch's; the other has one collective for all parameters."""
+        for rank in self.ranks("accumulated"):
+            self.assertTrue(rank["equal"], rank)
+            self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 17})
+
+    @unittest.skipIf(torch.__version__.startswith("2.7."), "its Gloo has no average")
+    def test_a_mesh_of_two_axes(self):
+        """Groups that cross: each collective is of its axis, and the bits are those without Weft."""
+        for rank in self.ranks("mesh", 4):
+            self.assertTrue(rank["equal"], rank)
+
     def test_tensor_parallel_gpt_block(self):
         """Losses and gradients as without Weft, which makes one of the three reduces of q, k and v. Gloo's ring begins
         the sum of an element at the rank that its place in the buffer names. So two ranks have the same bits, and four

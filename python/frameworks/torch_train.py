@@ -1,8 +1,9 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|installed|installed_alone|tp|micro|gpt|spmd|batch RANKS     each process is started by this script
+    torch_train.py ddp|accumulated|installed|installed_alone|tp|mesh|micro|gpt|spmd|batch RANKS    it starts each process itself
 """
 
+import contextlib
 import json
 import os
 import socket
@@ -12,7 +13,7 @@ import torch
 import torch._dynamo.backends.common
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Replicate, Shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
                                                parallelize_module)
 
@@ -38,6 +39,14 @@ def graphs_of(step):
         weft.torch.optimize = own
 
 
+def compiled_backward(backend):
+    """Within it, the backward graph of what is called is compiled."""
+    from torch._dynamo import compiled_autograd
+
+    enable = getattr(compiled_autograd, "_enable", None) or compiled_autograd.enable
+    return enable(lambda graph: torch.compile(graph, backend=backend, fullgraph=True))
+
+
 def ddp(rank, ranks, backend=weft.torch.backend):
     """Data parallel, gradients reduced inside the compiled backward graph."""
     torch._dynamo.config.optimize_ddp = "python_reducer"
@@ -54,12 +63,9 @@ def ddp(rank, ranks, backend=weft.torch.backend):
         return [loss.detach()] + [p.grad for p in model.parameters()]
 
     def compiled():
-        from torch._dynamo import compiled_autograd
-
-        enable = getattr(compiled_autograd, "_enable", None) or compiled_autograd.enable
         model = make()
         call = torch.compile(torch.nn.parallel.DistributedDataParallel(model), backend=backend)
-        with enable(lambda graph: torch.compile(graph, backend=backend, fullgraph=True)):
+        with compiled_backward(backend):
             return step(model, call)
 
     model, whole = make(), []
@@ -71,6 +77,40 @@ def ddp(rank, ranks, backend=weft.torch.backend):
     loss = model(x).square().mean().detach()
     expected = [loss] + [sum(g / ranks for g in grads) for grads in zip(*whole)]
     return expected, *graphs_of(compiled)
+
+
+class Tied(torch.nn.Module):
+    """A block between an embedding and its transpose."""
+
+    def __init__(self, words=32, width=16):
+        super().__init__()
+        self.embedding, self.block = torch.nn.Embedding(words, width), Block(width)
+        self.head = torch.nn.Linear(width, words, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x):
+        return self.head(self.block(self.embedding(x)))
+
+
+def accumulated(rank, ranks):
+    """Data parallel with tied weights: of two batches the first is not reduced, the second is with what the first left."""
+    torch._dynamo.config.optimize_ddp = "python_reducer"
+
+    def compiled(backend):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, random = Tied(), torch.Generator().manual_seed(rank)
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        call, results = torch.compile(parallel, backend=backend), []
+        for whether in (parallel.no_sync(), contextlib.nullcontext()):
+            words = torch.randint(0, 32, (4, 8), generator=random)
+            with whether, compiled_backward(backend):
+                loss = torch.nn.functional.cross_entropy(call(words).flatten(0, 1), words.flip(1).flatten())
+                loss.backward()
+            results += [loss.detach(), *[p.grad.clone() for p in model.parameters()]]
+        return results
+
+    return compiled("aot_eager"), *graphs_of(lambda: compiled(weft.torch.backend))
 
 
 def installed(rank, ranks, torch_fuses=True):
@@ -175,6 +215,34 @@ def gpt(rank, ranks):
     found, counts = graphs_of(lambda: compiled(weft.torch.backend))
     assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(whole, without))
     return without, found, counts
+
+
+def mesh(rank, ranks):
+    """A block on a mesh of two axes: the batch along one, columns and rows of weights along the other."""
+    axes = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("data", "tensor"))
+    columns, rows = ("q", "k", "v", "up"), ("out.weight", "down.weight")
+    torch.manual_seed(0)
+    x = distribute_tensor(torch.randn(4, 8, 16), axes, [Shard(0), Replicate()])
+
+    def compiled(backend):
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        model = Block()
+        for name, child in model.named_children():
+            for kind, whole in list(child.named_parameters()):
+                part = Shard(0) if name in columns else Shard(1) if f"{name}.{kind}" in rows else Replicate()
+                setattr(child, kind, torch.nn.Parameter(distribute_tensor(whole.detach(), axes, [Replicate(), part])))
+
+        def step(x):
+            h = model.norm1(x)
+            h = x + model.out(torch.relu(model.q(h)) * model.k(h) + model.v(h))
+            return (h + model.down(torch.relu(model.up(model.norm2(h))))).square().mean()
+
+        loss = torch.compile(step, backend=backend, fullgraph=True)(x)
+        loss.backward()
+        return [loss.full_tensor().detach()] + [p.grad.full_tensor() for p in model.parameters()]
+
+    return compiled("aot_eager"), *graphs_of(lambda: compiled(weft.torch.backend))
 
 
 def batch(rank, ranks):
