@@ -311,6 +311,9 @@ static weft_status read_op(reader *r, weft_op *op) {
         return r->depth ? write_unknown(r, op, "a coalesce_tensor under a condition") : make_store(r, op);
     weft_block *block = sub_block(r, op);
     if (block) return op_is(op, "conditional_block") ? read_condition(r, op, block) : read_loop(r, op, block);
+    bool agrees;
+    TRY(agrees_with_declared(r, op, &agrees));
+    if (!agrees) return write_unknown(r, op, "its extents are declared otherwise than its op makes them");
     uint32_t small[32], *results = small;
     size_t n = op_noutputs(op);
     if (n > sizeof small / sizeof *small && !(results = ARENA_ARRAY(&r->memory, uint32_t, n)))
@@ -393,6 +396,7 @@ static weft_status read_program(terms *t, weft_program *p, bool opens, const cha
     weft_status status = NULL;
     TRY_DONE(learn_rings(t, p));
     TRY_DONE(reader_init(&r));
+    if (p->nmeshes) TRY_DONE(shape_env_init(&r.declared, p, &r.memory));
     TRY_DONE(read_block(&r, p->blocks[0]));
     TRY_DONE(read_state(&r));
     TRY_DONE(read_named(&r, fetches, nfetches));

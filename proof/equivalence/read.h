@@ -114,9 +114,14 @@ typedef struct reader {
     uint8_t *rules;           /* by schema; 0: not looked up */
     mailbox *mailboxes;
     size_t nmailboxes, mailboxes_capacity;
-    bool opens; /* collectives */
+    bool opens;         /* collectives */
+    shape_env declared; /* of programs with meshes */
     outputs *out;
 } reader;
+
+/* read_declared.c: whether an op that moves elements, of a program with meshes, makes what its results are declared as.
+ */
+WEFT_MUST_USE weft_status agrees_with_declared(reader *r, weft_op *op, bool *out);
 
 /* read_values.c */
 WEFT_MUST_USE weft_status read_var(reader *r, const weft_var *v, uint32_t *out);

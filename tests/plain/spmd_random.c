@@ -38,11 +38,11 @@ typedef struct recorded {
     double mean_loss;
 } recorded;
 
-/* With a mistake the first three were proved, and wrong: the last two of these declared other extents than what they
- * turned has; the others were not proved: parts of sums, members of a concatenation,
+/* With a mistake the first four were proved, and wrong: all but one of these declared other extents than their ops make,
+ * of what is turned and of what is put together. The others were not proved: parts of sums, members of a concatenation,
  * some rows of uneven columns, slices that an op reads, factors that stand elsewhere in what is turned, columns of what
  * was filled up and lies behind others, one group of channels a rank, constants among parts that differ. */
-static const int kept[] = {951, 2766, 4073, 207, 572, 1791, 2541, 394, 769, 412, 4736, 722, 3104, 315};
+static const int kept[] = {951, 2766, 4073, 1482, 207, 572, 1791, 2541, 394, 769, 412, 4736, 722, 3104, 315};
 
 static weft_context *context;
 static bool is_told;
