@@ -27,13 +27,18 @@ static void report(checker *c, const char *message) {
     context_diagnose(p->context, WEFT_ERROR, p->place, 0, 0, "%s", message);
 }
 
+bool shape_extents_differ(const shape *a, const shape *b) {
+    if (a->ndim < 0 || b->ndim < 0) return false;
+    if (a->ndim != b->ndim) return true;
+    for (int32_t i = 0; i < a->ndim; i++)
+        if (!extent_fits(a->dims[i], b->dims[i])) return true;
+    return false;
+}
+
 static bool contradicts(const shape *declared, const shape *inferred) {
     if (inferred->ndim < 0 || declared->ndim < 0) return false;
     if (declared->dtype != inferred->dtype && inferred->dtype != WEFT_DTYPE_NONE) return true;
-    if (declared->ndim != inferred->ndim) return true;
-    for (int32_t i = 0; i < declared->ndim; i++)
-        if (declared->dims[i] >= 0 && inferred->dims[i] >= 0 && declared->dims[i] != inferred->dims[i]) return true;
-    return false;
+    return shape_extents_differ(declared, inferred);
 }
 
 static weft_status check_output(checker *c, const weft_op *op, const weft_var *v) {

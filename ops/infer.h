@@ -26,6 +26,8 @@ static inline bool shape_known(const shape *s) {
 static inline bool extent_fits(int64_t a, int64_t b) {
     return a == b || a < 0 || b < 0;
 }
+/* Whether known extents of two types, or how many there are, differ. */
+bool shape_extents_differ(const shape *a, const shape *b);
 /* a + b, a * b where either may be unknown (-1); so is what does not fit. */
 int64_t extent_add(int64_t a, int64_t b);
 int64_t extent_mul(int64_t a, int64_t b);

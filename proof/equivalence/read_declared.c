@@ -1,7 +1,7 @@
 /* read_declared.c: ops that move elements, and whose results are declared otherwise than they are made. Elements are
  * followed by the extents that a program declares, and a run goes by those that its ops make: an op that puts parts
  * together along another axis may leave the same bytes under other extents, and who reads them takes other elements. */
-#include "ops/ops.h"
+#include "ops/infer.h"
 #include "proof/equivalence/read.h"
 
 /* A single element may have one dimension or none. */
@@ -11,10 +11,7 @@ static bool contradicts(const shape *declared, const shape *made) {
     for (int32_t i = 0; i < declared->ndim; i++) of_declared = of_declared == 1 ? declared->dims[i] : 0;
     for (int32_t i = 0; i < made->ndim; i++) of_made = of_made == 1 ? made->dims[i] : 0;
     if (of_declared == 1 && of_made == 1) return false;
-    if (declared->ndim != made->ndim) return true;
-    for (int32_t i = 0; i < declared->ndim; i++)
-        if (declared->dims[i] >= 0 && made->dims[i] >= 0 && declared->dims[i] != made->dims[i]) return true;
-    return false;
+    return shape_extents_differ(declared, made);
 }
 
 /* Of other ops Paddle leaves declarations behind that its own inference overrides (ops/declared.c). */
