@@ -22,7 +22,8 @@ static bool is_large(size_t nbytes) {
     return nbytes >= KEPT_BLOCKS_LARGE;
 }
 
-static bool is_on_huge_pages(size_t nbytes) {
+/* Else it is cut from a region. */
+static bool has_own_pages(size_t nbytes) {
     return nbytes >= 2 * HUGE_PAGE;
 }
 
@@ -70,7 +71,7 @@ static kept_block *take(kept_blocks *k, size_t nbytes) {
         if ((*link)->nbytes >= nbytes && (!best || (*link)->nbytes < (*best)->nbytes)) best = link;
     if (!best) return NULL;
     kept_block *b = unlink_block(k, best);
-    size_t cut = is_on_huge_pages(nbytes) ? (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : nbytes;
+    size_t cut = has_own_pages(nbytes) ? (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : nbytes;
     if (b->nbytes < cut + KEPT_BLOCKS_LARGE) return b;
     link_block(k, (kept_block *)(void *)((char *)b + cut), b->nbytes - cut);
     b->nbytes = cut;
@@ -98,8 +99,7 @@ static void give_back(kept_block *b) {
 
 /* --- large blocks ------------------------------------------------------------------------------------------------- */
 
-/* Whole pages; of two huge ones or more, on their boundaries: what lies in front of the first and behind is unmapped.
- */
+/* Whole pages that begin with a huge one: what lies in front of it and behind is unmapped. */
 static char *map_pages(size_t nbytes) {
     size_t mapped_nbytes;
     if (!base_add(nbytes, HUGE_PAGE, &mapped_nbytes)) return NULL;
@@ -152,7 +152,7 @@ static char *cut_fresh(kept_blocks *k, size_t nbytes) {
 
 static kept_block *new_block(kept_blocks *k, size_t nbytes) {
     char *mapped;
-    if (is_on_huge_pages(nbytes)) {
+    if (has_own_pages(nbytes)) {
         mapped = map_pages(nbytes);
     } else {
         pthread_mutex_lock(&k->lock);
@@ -197,7 +197,7 @@ static void *move_to(kept_blocks *k, void *ptr, kept_block *to) {
 
 /* Pages are moved rather than bytes if they are the block's own, and of one kind: it may be joined from several. */
 static bool move_pages(kept_block **b, size_t nbytes) {
-    if (!is_on_huge_pages((*b)->nbytes)) return false;
+    if (!has_own_pages((*b)->nbytes)) return false;
     kept_block *moved = mremap(*b, (*b)->nbytes, nbytes, MREMAP_MAYMOVE);
     if (moved == MAP_FAILED) return false;
     moved->nbytes = nbytes;

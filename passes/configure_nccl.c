@@ -14,8 +14,7 @@ static const weft_option options[] = {
     {"cluster", WEFT_OPTION_STRING, "", NULL, "a cluster file that names NVIDIA's machine, for algorithm: auto"},
     {"algorithm", WEFT_OPTION_STRING, "auto", NULL,
      "auto: the algorithm and protocol that NCCL's model takes on the cluster for the size; any: NCCL chooses; else "
-     "names "
-     "of NCCL's, apart by commas (RING_LL128,TREE_LL), for all collectives"},
+     "names of NCCL's, apart by commas (RING_LL128,TREE_LL), for all collectives"},
     {"ctas", WEFT_OPTION_INT, "0", NULL,
      "blocks of threads that a collective takes at most, up to 64; 0: NCCL chooses"},
     {"ctas_beside", WEFT_OPTION_INT, "0", NULL, "the same of collectives that run beside compute; 0: as ctas"},
