@@ -46,8 +46,10 @@ typedef struct unroll_runs {
     size_t count, capacity;
 } unroll_runs;
 
-typedef struct unroll {
+typedef struct unroll unroll;
+struct unroll {
     plan_builder *b;
+    weft_status (*run_op)(unroll *u, unroll_scope *s, weft_op *op); /* unroll.c: an op of a body */
     weft_program *program;
     weft_block *root;
     shape_env env;
@@ -76,7 +78,7 @@ typedef struct unroll {
     unroll_map kept_before; /* op: unroll_version, what is kept before it runs */
     unroll_map kept_at_end; /* block: the same behind its last op */
     unroll_map taken;       /* op: the same, gradients of which it takes all */
-} unroll;
+};
 
 /* unroll_ops.c */
 void *unroll_get(const unroll_map *m, uint64_t key);
@@ -113,6 +115,34 @@ WEFT_MUST_USE weft_status unroll_begin_condition(unroll *u, const weft_op *by, w
                                                  weft_block **out_outer);
 /* `to` = type(`from`): assign, fill_zeros_like. */
 WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
+
+/* unroll_runs.c */
+/* What a condition that only a run knows guards, if one does. */
+typedef struct unroll_guarded {
+    bool is_so;
+    weft_block *outer, *supposed; /* where `into` and `supposed` go back to */
+} unroll_guarded;
+WEFT_MUST_USE weft_status unroll_new_scope(unroll *u, unroll_scope *parent, const weft_block *block,
+                                           unroll_scope **out);
+WEFT_MUST_USE weft_status unroll_add_run(unroll *u, unroll_runs *r, unroll_scope *s);
+/* The runs that an op made, by its var of scopes; none where it is NULL. */
+unroll_runs unroll_runs_of(const unroll *u, const unroll_scope *s, const weft_var *v);
+WEFT_MUST_USE weft_status unroll_put_runs(unroll *u, const unroll_scope *s, const weft_var *v, const unroll_runs *r);
+/* The body of a control op, and the condition of a conditional_block or its gradient. */
+WEFT_MUST_USE weft_status unroll_block_of(const unroll *u, const weft_op *op, weft_block **out);
+WEFT_MUST_USE weft_status unroll_condition_of(unroll *u, unroll_scope *s, const weft_op *op, weft_var **out);
+WEFT_MUST_USE weft_status unroll_run_block(unroll *u, unroll_scope *s, const weft_block *block);
+/* Where `condition` is not NULL, what follows goes into a conditional_block of its own, until it is left. */
+WEFT_MUST_USE weft_status unroll_enter(unroll *u, const weft_op *by, weft_var *condition, unroll_guarded *out);
+void unroll_leave(unroll *u, const unroll_guarded *g);
+/* Behind it nothing is known of what it writes, but for the run's own. */
+void unroll_leave_and_forget(unroll *u, const unroll_guarded *g, const unroll_scope *run);
+
+/* unroll_control.c, unroll_grads.c */
+WEFT_MUST_USE weft_status unroll_loop(unroll *u, unroll_scope *s, weft_op *op);
+WEFT_MUST_USE weft_status unroll_condition(unroll *u, unroll_scope *s, weft_op *op);
+WEFT_MUST_USE weft_status unroll_loop_grad(unroll *u, unroll_scope *s, weft_op *op);
+WEFT_MUST_USE weft_status unroll_condition_grad(unroll *u, unroll_scope *s, weft_op *op);
 
 /* unroll_versions.c */
 static inline bool unroll_has_arg(const weft_op *op, bool output, const weft_var *v) {

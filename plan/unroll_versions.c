@@ -294,14 +294,15 @@ static weft_status match(unroll *u, const level *l) {
 }
 
 static weft_status find_in_level(unroll *u, const level *l) {
+    const weft_op *ahead = l->grad->first;
     place p = {0};
     TRY(match(u, l));
-    for (const weft_op *op = l->grad->first; op; op = op->next) {
+    FOR_EACH_OP(op, l->grad) {
         p.of = unroll_get(&u->forward, op->id);
         if (p.of && p.of->block != l->block) p.of = NULL;
         if (p.of) p.after = p.of;
-        p.next = NULL;
-        for (const weft_op *o = op->next; o && !p.of && !p.next; o = o->next) p.next = unroll_get(&u->forward, o->id);
+        while (ahead && (!weft_op_is_before(op, ahead) || !unroll_get(&u->forward, ahead->id))) ahead = ahead->next;
+        p.next = ahead && !p.of ? unroll_get(&u->forward, ahead->id) : NULL;
         TRY(find_reads(u, l, op, op, &p));
         if (p.of && !is_control(op)) TRY(find_taken(u, l, op, p.of));
     }
