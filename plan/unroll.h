@@ -106,7 +106,8 @@ WEFT_MUST_USE weft_status unroll_emit(unroll *u, weft_op *op);
 WEFT_MUST_USE weft_status unroll_emit_ahead(unroll *u, weft_op *op);
 /* A copy of an op of a body, with the vars that its arguments are there. */
 WEFT_MUST_USE weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op);
-/* A select_input whose choice is known is a copy: branches that are left out make nothing; *out_done: it was one. */
+/* A select_input or select_output whose choice is known is a copy: branches that are left out make nothing; *out_done:
+ * it was one. */
 WEFT_MUST_USE weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_done);
 /* Notes what is known after an op of block 0 that stays where it is; unroll_emit does so for new ones. */
 WEFT_MUST_USE weft_status unroll_infer(unroll *u, weft_op *op);

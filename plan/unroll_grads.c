@@ -137,7 +137,18 @@ weft_status unroll_loop_grad(unroll *u, unroll_scope *s, weft_op *op) {
 
 /* --- conditionals ------------------------------------------------------------------------------------------------- */
 
-/* Where the block does not run the gradients are zero; so they are first, and it replaces them. */
+/* Whether the gradient of what the block writes and reads is there: where the block does not run it stays. */
+static weft_status find_carried(unroll *u, unroll_scope *s, size_t count, grad_pair *pairs) {
+    for (size_t i = 0; i < count; i++) {
+        weft_var *outside;
+        if (!pairs[i].is_carried || unroll_is_array(pairs[i].of)) continue;
+        TRY(unroll_var(u, s, pairs[i].outside, &outside));
+        pairs[i].is_carried = unroll_is_written(u, outside);
+    }
+    return NULL;
+}
+
+/* Where the block does not run the gradients of others are zero; so they are first, and it replaces them. */
 weft_status unroll_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     weft_var *condition;
     weft_block *body;
@@ -149,7 +160,7 @@ weft_status unroll_condition_grad(unroll *u, unroll_scope *s, weft_op *op) {
     TRY(unroll_condition_of(u, s, op, &condition));
     unroll_runs runs = unroll_runs_of(u, s, weft_op_input(op, "Scope", 0));
     TRY(find_pairs(u, op, body, "Input", &npairs, &pairs));
-    for (size_t i = 0; i < npairs; i++) pairs[i].is_carried = false;
+    TRY(find_carried(u, s, npairs, pairs));
     bool is_known = unroll_value(u, condition, &known);
     if (!is_known || !runs.count) TRY(zero_grads(u, s, op, npairs, pairs));
     if (!runs.count) return NULL;

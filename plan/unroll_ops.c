@@ -234,16 +234,20 @@ weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var
 }
 
 weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_done) {
-    weft_var *mask = weft_op_input(op, "Mask", 0), *from, *to = weft_op_output(op, "Out", 0);
+    weft_var *mask = weft_op_input(op, "Mask", 0), *from, *to;
+    bool takes = op_is(op, "select_input");
     int64_t chosen;
     *out_done = false;
-    if (!op_is(op, "select_input") || !mask || !to || unroll_is_array(to)) return NULL;
+    if ((!takes && !op_is(op, "select_output")) || !mask) return NULL;
     TRY(unroll_var(u, s, mask, &mask));
-    if (!unroll_value(u, mask, &chosen) || chosen < 0 || (size_t)chosen >= weft_op_ninputs(op, "X")) return NULL;
-    TRY(unroll_var(u, s, weft_op_input(op, "X", (size_t)chosen), &from));
+    if (!unroll_value(u, mask, &chosen) || chosen < 0) return NULL;
+    from = weft_op_input(op, "X", takes ? (size_t)chosen : 0);
+    to = weft_op_output(op, "Out", takes ? 0 : (size_t)chosen);
+    if (!from || !to || unroll_is_array(to)) return NULL;
+    TRY(unroll_var(u, s, from, &from));
     TRY(unroll_var(u, s, to, &to));
     *out_done = true;
-    return unroll_copy(u, op, "assign", from, to);
+    return plan_is_empty_name(to) ? NULL : unroll_copy(u, op, "assign", from, to);
 }
 
 weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op) {

@@ -161,4 +161,58 @@ says 0 'while #6: each rank runs it as its own rows of abs_0.tmp_0 say' "rows of
 "$weft" opt -q tests/data/loops/while_data/serial.yaml --passes 'data_parallel: {ranks: 2}' -o "$folder/dp.yaml" 2>"$folder/err"
 prints 1 "a block's values are not followed" "a loop that a fed number ends is not proved" \
     "$weft" verify "$folder/dp.yaml" --against tests/data/loops/while_data/serial.yaml
+# A block that changes an outer value has its gradient where it runs, and leaves what is there where it does not.
+changed() { # P: tanh(P) > 0 is the condition
+    cat >"$folder/changed.yaml" <<END
+weft: 1
+blocks:
+- idx: 0
+  parent: -1
+  vars:
+    b: {float32: [1]}
+    p: {float32: [1]}
+    w: {float32: [1]}
+    zero: {float32: [1]}
+    a: {float32: [1]}
+    c: {bool: [1]}
+    s: {kind: step_scopes}
+    loss: {float32: []}
+    loss@GRAD: {float32: []}
+    a@GRAD: {float32: [1]}
+    w@GRAD: {float32: [1]}
+  ops:
+  - {fill_constant: {}, out: {Out: [b]}, attrs: {shape: !longs [1], value: $1, dtype: 5, .role: forward}}
+  - {tanh: {X: [b]}, out: {Out: [p]}, attrs: {.role: forward}}
+  - {fill_constant: {}, out: {Out: [w]}, attrs: {shape: !longs [1], value: 0.5, dtype: 5, .role: forward}}
+  - {fill_constant: {}, out: {Out: [zero]}, attrs: {shape: !longs [1], value: 0.0, dtype: 5, .role: forward}}
+  - {elementwise_mul: {X: [p], "Y": [w]}, out: {Out: [a]}, attrs: {axis: -1, .role: forward}}
+  - {greater_than: {X: [p], "Y": [zero]}, out: {Out: [c]}, attrs: {axis: -1, .role: forward}}
+  - {conditional_block: {Cond: [c], Input: [a]}, out: {Out: [a], Scope: [s]}, attrs: {is_scalar_condition: true, .role: forward, sub_block: !block 1}}
+  - {reduce_mean: {X: [a]}, out: {Out: [loss]}, attrs: {reduce_all: true, .role: loss}}
+  - {fill_constant: {}, out: {Out: [loss@GRAD]}, attrs: {shape: !longs [], value: 1.0, dtype: 5, op_role: 257}}
+  - {reduce_mean_grad: {X: [a], Out@GRAD: [loss@GRAD]}, out: {X@GRAD: [a@GRAD]}, attrs: {reduce_all: true, .role: backward}}
+  - {conditional_block_grad: {Cond: [c], Input: [a], Out: [a], Out@GRAD: [a@GRAD], Scope: [s]}, out: {Input@GRAD: [a@GRAD]}, attrs: {is_scalar_condition: true, .role: backward, sub_block: !block 2}}
+  - {elementwise_mul_grad: {X: [p], "Y": [w], Out@GRAD: [a@GRAD]}, out: {Y@GRAD: [w@GRAD]}, attrs: {axis: -1, .role: backward}}
+- idx: 1
+  parent: 0
+  vars:
+    t: {float32: [1]}
+  ops:
+  - {tanh: {X: [a]}, out: {Out: [t]}, attrs: {.role: forward}}
+  - {assign: {X: [t]}, out: {Out: [a]}, attrs: {.role: forward}}
+- idx: 2
+  parent: 0
+  forward: 1
+  vars:
+    t@GRAD: {float32: [1]}
+  ops:
+  - {assign: {X: [a@GRAD]}, out: {Out: [t@GRAD]}, attrs: {.role: backward}}
+  - {tanh_grad: {Out: [t], Out@GRAD: [t@GRAD]}, out: {X@GRAD: [a@GRAD]}, attrs: {.role: backward}}
+END
+}
+for case in '1.0 0.66101' '-1.0 -0.76159'; do
+    changed "${case% *}"
+    prints 0 "w@GRAD,${case#* }" "the gradient of a value that a block changes, tanh(${case% *}) > 0" \
+        "$weft" run "$folder/changed.yaml" --steps 1 --fetch w@GRAD
+done
 finish
