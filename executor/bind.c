@@ -5,6 +5,7 @@
  *
  * The invariant: a plan is not trusted further than its types. Offsets are checked against the spaces, value numbers
  * against the table, and every wait against program order, so that streams cannot wait in a circle. */
+#include "executor/memory.h"
 #include "executor/state.h"
 #include "executor/watchdog.h"
 
@@ -67,7 +68,7 @@ static weft_status bind_value(rank_state *rank, size_t i) {
 static weft_status bind_memory(weft_executor *x, rank_state *rank) {
     const weft_plan *plan = rank->plan;
     const device_engine *engine = x->device->engine;
-    TRY(engine->alloc(x->device, rank->rank, DEVICE_OWN, (size_t)plan->temporary_nbytes, &rank->temporary));
+    TRY(memory_alloc(x, rank, PLAN_TEMPORARY, plan->temporary_nbytes, &rank->temporary));
     rank->values = ARENA_ARRAY(&x->arena, tensor, plan->nvalues);
     if (!engine->has_host_memory) rank->copies = ARENA_ARRAY(&x->arena, device_memory, plan->nvalues);
     if (!rank->values || (!rank->copies && !engine->has_host_memory)) return base_out_of_memory();

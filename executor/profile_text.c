@@ -2,17 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "executor/memory.h"
 #include "executor/profile.h"
 
 enum { CURVE = 60 };
-
-static const char *amount(double nbytes, char *out, size_t out_nbytes) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    size_t u = 0;
-    for (; nbytes >= 1024 && u + 1 < sizeof units / sizeof *units; u++) nbytes /= 1024;
-    snprintf(out, out_nbytes, u ? "%.1f %s" : "%.0f %s", nbytes, units[u]);
-    return out;
-}
 
 static void print_head(const profile_report *r, buffer *out) {
     const roofline *c = &r->profile.roofline;
@@ -21,9 +14,9 @@ static void print_head(const profile_report *r, buffer *out) {
                   r->profile.nsteps == 1 ? "" : "s", 1e3 * r->step_seconds, r->nranks, r->nranks == 1 ? "" : "s");
     buffer_format(out, "machine: %d thread%s reach%s %.1f GFLOP/s (fp32); %.1f GB/s in %s, %.1f in %s, %.1f in %s\n",
                   c->nthreads, c->nthreads == 1 ? "" : "s", c->nthreads == 1 ? "es" : "", 1e-9 * c->flops,
-                  1e-9 * c->bandwidth[0], amount((double)c->nbytes[0], sizes[0], sizeof sizes[0]),
-                  1e-9 * c->bandwidth[1], amount((double)c->nbytes[1], sizes[1], sizeof sizes[1]),
-                  1e-9 * c->bandwidth[2], amount((double)c->nbytes[2], sizes[2], sizeof sizes[2]));
+                  1e-9 * c->bandwidth[0], memory_amount((double)c->nbytes[0], sizes[0], sizeof sizes[0]),
+                  1e-9 * c->bandwidth[1], memory_amount((double)c->nbytes[1], sizes[1], sizeof sizes[1]),
+                  1e-9 * c->bandwidth[2], memory_amount((double)c->nbytes[2], sizes[2], sizeof sizes[2]));
 }
 
 /* Live bytes over the step, each digit the most of a CURVE-th of the instructions, in tenths of the peak. */
@@ -45,9 +38,9 @@ static void print_memory(const profile_group *g, buffer *out) {
     const weft_plan *plan = g->plan;
     char persistent[32], temporary[32], live[32];
     buffer_format(out, "memory:  %s persistent, %s temporary; at most %s live",
-                  amount((double)plan->persistent_nbytes, persistent, sizeof persistent),
-                  amount((double)plan->temporary_nbytes, temporary, sizeof temporary),
-                  amount((double)plan->live_nbytes, live, sizeof live));
+                  memory_amount((double)plan->persistent_nbytes, persistent, sizeof persistent),
+                  memory_amount((double)plan->temporary_nbytes, temporary, sizeof temporary),
+                  memory_amount((double)plan->live_nbytes, live, sizeof live));
     if (g->peak && plan->live_nbytes > 0)
         buffer_format(out, ", at %s #%d: %.3f times as much is reserved", g->peak->schema->type, g->peak->op_index,
                       (double)plan->temporary_nbytes / (double)plan->live_nbytes);
@@ -116,7 +109,7 @@ static void print_ops(const profile_group *g, size_t most_ops, buffer *out) {
         snprintf(place, sizeof place, "%s #%d", order[i]->type, order[i]->instr->op_index);
         buffer_format(out, "%-30s %-14s %8.4g", place, order[i]->stream, order[i]->calls);
         print_rates(order[i], 1e6, out);
-        buffer_format(out, " %10s  %s\n", amount((double)order[i]->live_nbytes, live, sizeof live), order[i]->output);
+        buffer_format(out, " %10s  %s\n", memory_amount((double)order[i]->live_nbytes, live, sizeof live), order[i]->output);
     }
     if (n < g->nops) buffer_format(out, "(%zu ops more)\n", g->nops - n);
     base_free(out->allocator, order, g->nops * sizeof *order);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "dist_attr/slice.h"
+#include "executor/memory.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -224,11 +225,10 @@ static weft_status make_memory(binding *b) {
         block->at = nbytes[block->is_new];
         nbytes[block->is_new] += (block->nbytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    device *d = b->x->device;
-    TRY(d->engine->alloc(d, b->rank->rank, DEVICE_OWN, (size_t)nbytes[0], &b->rank->persistent));
+    TRY(memory_alloc(b->x, b->rank, PLAN_PERSISTENT, nbytes[0], &b->rank->persistent));
     if (!nbytes[1]) return NULL;
     TRY(vector_reserve(a, &store->chunks, &store->chunk_capacity, store->nchunks + 1, sizeof *store->chunks));
-    TRY(d->engine->alloc(d, b->rank->rank, DEVICE_OWN, (size_t)nbytes[1], &store->chunks[store->nchunks]));
+    TRY(memory_alloc(b->x, b->rank, PLAN_PERSISTENT, nbytes[1], &store->chunks[store->nchunks]));
     store->nchunks++;
     return NULL;
 }

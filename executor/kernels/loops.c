@@ -14,8 +14,8 @@ bool strides_broadcast(const tensor *t, int axis, int ndim, const int64_t *dims,
     int t_ndim = t->ndim;
     strides_dense(t_ndim, t->dims, own);
     if (axis < 0) axis = ndim - t_ndim;
-    while (t_ndim > 0 && axis + t_ndim > ndim && t->dims[t_ndim - 1] == 1) t_ndim--;
-    if (axis < 0 || axis + t_ndim > ndim) return false;
+    while (t_ndim > 0 && axis > ndim - t_ndim && t->dims[t_ndim - 1] == 1) t_ndim--;
+    if (axis < 0 || axis > ndim - t_ndim) return false;
     for (int i = 0; i < ndim; i++) out_strides[i] = 0;
     for (int i = 0; i < t_ndim; i++) {
         if (t->dims[i] == dims[axis + i]) {

@@ -35,6 +35,11 @@ printf 'weft: 1\nblocks:\n- idx: 0\n  vars:\n    x: {float32: [2]}\n    y: {floa
 says 1 'no_such_op' 'an op without kernel is named' "$weft" run "$folder/unknown.yaml"
 "$weft" opt "$folder/unknown.yaml" -o "$folder/unknown.pdmodel" 2>/dev/null; ok $? 'an unknown op is legal in opt'
 
+# More memory than there is. A sanitizer reserves more than any limit that could be set.
+printf 'weft: 1\nblocks:\n- vars:\n    w: {float32: [65536, 65536], persistable: true}\n  ops:\n  - {fill_constant: {}, out: {Out: w}, attrs: {shape: !longs [65536, 65536], dtype: 5, value: 1.0}}\n' >"$folder/large.yaml"
+[ -n "${WEFT_SANITIZED-}" ] || says 1 'no 16.0 GiB for parameters.*"w", 16.0 GiB' 'what there is no memory for is named' \
+    sh -c "ulimit -v 8000000; exec '$weft' run '$folder/large.yaml'"
+
 # Rings: one that lacks this rank, and ranks whose collectives disagree.
 collective() { # FILE TYPE RING
     printf 'weft: 1\nrings: {7: [1, 2]}\nblocks:\n- idx: 0\n  vars:\n    x: {float32: [2]}\n  ops:\n  - {fill_constant: {}, out: {Out: [x]}, attrs: {shape: !longs [2], dtype: 5, value: 1.0}}\n  - {%s: {X: [x]}, out: {Out: [x]}, attrs: {ring_id: %s, use_calc_stream: true}}\n' "$2" "$3" >"$1"
