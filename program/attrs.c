@@ -2,10 +2,15 @@
 #include "program/grow.h"
 #include "program/ir.h"
 
-const weft_attr *op_find_attr(const weft_op *op, const char *n) {
-    for (size_t i = 0; i < op->nattrs; i++)
-        if (name_is(op->attrs[i].name, n)) return &op->attrs[i];
+/* Many attrs are set where ops are made: the length of a name is taken once. */
+static inline const weft_attr *find_attr(const weft_op *op, const char *n, size_t nbytes) {
+    for (const weft_attr *a = op->attrs, *end = a + op->nattrs; a < end; a++)
+        if (a->name->nbytes == nbytes && memcmp(a->name->bytes, n, nbytes) == 0) return a;
     return NULL;
+}
+
+const weft_attr *op_find_attr(const weft_op *op, const char *n) {
+    return find_attr(op, n, strlen(n));
 }
 
 /* Before a change: the op gets a list of its own, with room for `more`. */
@@ -21,7 +26,7 @@ static weft_status own_attrs(weft_op *op, size_t more) {
 }
 
 static weft_status insert_attr(weft_op *op, size_t at, const name *n, weft_attr **out) {
-    enum { FEW_ATTRS = 6 }; /* what an op has that is made attr by attr, so that most never grow */
+    enum { FEW_ATTRS = 7 }; /* what an op has that is made attr by attr, so that most never grow */
     TRY(own_attrs(op, 1));
     size_t count = op->nattrs ? (size_t)op->nattrs + 1 : FEW_ATTRS, capacity = op->attr_capacity;
     TRY(grow(&op->program->arena, &op->attrs, &capacity, count, sizeof *op->attrs));
@@ -38,8 +43,7 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
     return insert_attr(op, op->nattrs, n, out);
 }
 
-static weft_status remove_attr(weft_op *op, const char *n) {
-    const weft_attr *there = op_find_attr(op, n);
+static weft_status remove_attr(weft_op *op, const weft_attr *there) {
     if (!there) return NULL;
     size_t index = (size_t)(there - op->attrs);
     TRY(own_attrs(op, 0));
@@ -55,17 +59,18 @@ bool attr_is_of_node(const weft_attr *a) {
 
 /* The text of the node that an op was read as (fx/read_text.c) holds while attrs and the number of arguments do. */
 static weft_status forget_node(weft_op *op) {
-    return remove_attr(op, "fx_node");
+    return remove_attr(op, find_attr(op, "fx_node", strlen("fx_node")));
 }
 
 static bool is_of_node(const char *n) {
-    return strcmp(n, "fx_node") == 0 || strcmp(n, "fx_name") == 0;
+    return strncmp(n, "fx_n", 4) == 0 && (strcmp(n, "fx_node") == 0 || strcmp(n, "fx_name") == 0);
 }
 
 weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     op_changed(op); /* the caller writes the value */
+    size_t nbytes = strlen(n);
     if (!is_of_node(n)) TRY(forget_node(op));
-    const weft_attr *there = op_find_attr(op, n);
+    const weft_attr *there = find_attr(op, n, nbytes);
     if (there) {
         size_t index = (size_t)(there - op->attrs);
         TRY(own_attrs(op, 0));
@@ -73,7 +78,7 @@ weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
         return NULL;
     }
     const name *attr_name;
-    TRY(program_name(op->program, n, strlen(n), &attr_name));
+    TRY(program_name(op->program, n, nbytes, &attr_name));
     size_t at = 0;
     while (at < op->nattrs && strcmp(op->attrs[at].name->bytes, n) < 0) at++;
     return insert_attr(op, at, attr_name, out);
@@ -92,7 +97,7 @@ weft_status op_set_counted(weft_op *op, const char *n, attr_type type, size_t co
 
 weft_status op_remove_attr(weft_op *op, const char *n) {
     if (!is_of_node(n) && op_find_attr(op, n)) TRY(forget_node(op));
-    return remove_attr(op, n);
+    return remove_attr(op, op_find_attr(op, n));
 }
 
 void op_share_attrs(weft_op *op, weft_op *from) {

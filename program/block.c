@@ -244,15 +244,14 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
     if (block_find_own(block, n))
         return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "block %d already has a variable \"%s\"", block->idx,
                                   name_text);
-    int64_t *copy = ARENA_ARRAY(&p->arena, int64_t, ndim ? ndim : 1);
-    if (!copy) return base_out_of_memory();
-    if (ndim) memcpy(copy, dims, ndim * sizeof *dims);
+    int64_t *own;
     weft_var *v;
+    TRY(program_dims(p, ndim, dims, &own));
     TRY(block_add_var(block, n, &v));
     v->dtype = dtype;
     v->has_tensor = true;
     v->ndim = (uint32_t)ndim;
-    v->dims = copy;
+    v->dims = own;
     *out_var = v;
     return NULL;
 }

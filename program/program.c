@@ -51,8 +51,9 @@ weft_status program_name_hashed(weft_program *p, const char *bytes, size_t nbyte
 }
 
 weft_status program_unique_name(weft_program *p, const char *stem, const name **out) {
-    size_t nbytes = strlen(stem);
-    if (!interner_find(&p->names, stem, nbytes)) return program_name(p, stem, nbytes, out);
+    size_t count = p->names.count;
+    TRY(program_name(p, stem, strlen(stem), out));
+    if (p->names.count > count) return NULL; /* it was none before */
     for (uint64_t i = 1;; i++) {
         char *candidate = arena_format(&p->arena, "%s_%llu", stem, (unsigned long long)i);
         if (!candidate) return base_out_of_memory();

@@ -28,7 +28,8 @@ static weft_status begin(micro_writing *w) {
         if (!(w->spaces[s] = ARENA_ARRAY(w->m->scratch, weft_var *, nrooms))) return base_out_of_memory();
     w->parts = ARENA_ARRAY(w->m->scratch, weft_var *, nrooms);
     w->begun = ARENA_ARRAY(w->m->scratch, bool, nrooms);
-    return w->parts && w->begun ? NULL : base_out_of_memory();
+    w->events = ARENA_ARRAY(w->m->scratch, const char *, w->plan.count + 1);
+    return w->parts && w->begun && w->events ? NULL : base_out_of_memory();
 }
 
 /* The rank's rows as they are sent: behind the path, but for a cast that widens them. */

@@ -11,24 +11,40 @@ static const char *const streams[] = {[CHUNK_COMPUTE] = "",
                                       [CHUNK_SENDS_BACK] = "micro_pipeline_sends_back",
                                       [CHUNK_RECEIVES_BACK] = "micro_pipeline_receives_back"};
 
-static const char *event_of(const micro_writing *w, int64_t step, char *words, size_t room) {
-    micro_name(words, room, "micro_pipeline/", w->number, (const char *[]){"/", NULL}, step);
-    return words;
+/* Step -1: before the first. */
+static weft_status event_of(const micro_writing *w, int64_t step, const char **out) {
+    const char **known = &w->events[step + 1];
+    char words[64];
+    const name *n;
+    if (!*known) {
+        micro_name(words, sizeof words, "micro_pipeline/", w->number, (const char *[]){"/", NULL}, step);
+        TRY(program_name(w->m->program, words, strlen(words), &n));
+        *known = n->bytes;
+    }
+    *out = *known;
+    return NULL;
 }
 
 static weft_status record(const micro_writing *w, weft_op *op, int64_t step) {
-    char words[64];
-    return weft_op_set_event_recorded(op, event_of(w, step, words, sizeof words));
+    op_dist *d;
+    TRY(op_dist_get(op, &d));
+    return event_of(w, step, &d->event_to_record);
+}
+
+static weft_status await(const micro_writing *w, weft_op *op, size_t n, const char *const *events) {
+    op_dist *d;
+    if (!n) return NULL;
+    TRY(op_dist_get(op, &d));
+    return op_dist_set_waits(w->m->program, d, events, n);
 }
 
 /* What it waits for: `begin` too, if it is the first of its stream. */
 static weft_status set_order(const micro_writing *w, const chunk_step *s, bool is_first, weft_op *op) {
-    char words[CHUNK_WAITS + 1][64];
     const char *events[CHUNK_WAITS + 1];
     size_t n = 0;
-    for (int32_t i = 0; i < s->nwaits; i++, n++) events[n] = event_of(w, s->waits[i], words[n], sizeof words[n]);
-    if (is_first) events[n] = event_of(w, -1, words[n], sizeof words[n]), n++;
-    return n ? weft_op_set_events_awaited(op, n, events) : NULL;
+    for (int32_t i = 0; i < s->nwaits; i++) TRY(event_of(w, s->waits[i], &events[n++]));
+    if (is_first) TRY(event_of(w, -1, &events[n++]));
+    return await(w, op, n, events);
 }
 
 bool micro_is_in_turn(const micro_writing *w, int space) {
@@ -185,15 +201,13 @@ static weft_status make_ops(const micro_writing *w, const chunk_step *s, step_op
     }
 }
 
-static weft_status put_step(const micro_writing *w, size_t index, bool is_first) {
-    const chunk_step *s = &w->plan.steps[index];
+static weft_status put_step(micro_writing *w, size_t index, bool is_first) {
+    const chunk_step *s = w->step = &w->plan.steps[index];
     step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 3 * w->pair->nproducts + 2)};
     if (!ops.all) return base_out_of_memory();
     TRY(make_ops(w, s, &ops));
     for (size_t k = 0; k < ops.count; k++) {
         weft_op *op = ops.all[k];
-        TRY(weft_op_set_attr_int(op, "micro_pipeline_step", (int64_t)index));
-        TRY(weft_op_set_attr_int(op, "micro_pipeline_chunk", s->chunk));
         if (s->stream != CHUNK_COMPUTE) TRY(weft_op_set_stream(op, streams[s->stream]));
         if (k == 0) TRY(set_order(w, s, is_first, op));
         if (k + 1 == ops.count && s->signals) TRY(record(w, op, (int64_t)index));
@@ -207,7 +221,7 @@ static weft_status put_fence(micro_writing *w, int64_t records, size_t nawaited,
     weft_op *op;
     TRY(micro_new_op(w, "nop", "X", w->spaces[CHUNK_OWN][0], NULL, NULL, &op));
     if (records < 0) TRY(record(w, op, records));
-    if (nawaited) TRY(weft_op_set_events_awaited(op, nawaited, awaited));
+    TRY(await(w, op, nawaited, awaited));
     if (!w->front) w->front = op;
     return micro_put(w, op);
 }
@@ -232,7 +246,6 @@ weft_status micro_put_rests(micro_writing *w) {
 weft_status micro_put_steps(micro_writing *w) {
     bool begun[CHUNK_STREAMS] = {[CHUNK_COMPUTE] = true};
     int64_t last[CHUNK_STREAMS] = {-1, -1, -1, -1, -1, -1};
-    char words[CHUNK_STREAMS][64];
     const char *awaited[CHUNK_STREAMS];
     size_t n = 0;
     for (size_t i = 0; i < w->plan.count; i++) last[w->plan.steps[i].stream] = (int64_t)i;
@@ -242,8 +255,7 @@ weft_status micro_put_steps(micro_writing *w) {
         bool receives = s == CHUNK_RECEIVES || s == CHUNK_RECEIVES_BACK;
         if (last[s] < 0 || (receives && !stays)) continue;
         w->plan.steps[last[s]].signals = true;
-        awaited[n] = event_of(w, last[s], words[n], sizeof words[n]);
-        n++;
+        TRY(event_of(w, last[s], &awaited[n++]));
     }
     TRY(put_fence(w, -1, 0, NULL));
     for (size_t i = 0; i < w->plan.count; i++) {
@@ -251,6 +263,7 @@ weft_status micro_put_steps(micro_writing *w) {
         TRY(put_step(w, i, !begun[stream]));
         begun[stream] = true;
     }
+    w->step = NULL;
     if (w->pair->kind != MICRO_GATHER) TRY(micro_put_rests(w)); /* while the last sums are formed */
     return put_fence(w, 0, n, awaited);
 }

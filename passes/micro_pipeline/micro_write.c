@@ -40,40 +40,62 @@ weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t inde
     const name *n;
     micro_name(full, sizeof full, "micro_pipeline_", w->number, (const char *[]){"_", stem, "_", NULL}, index);
     TRY(program_unique_name(w->m->program, full, &n));
-    return weft_block_add_var(w->m->block, n->bytes, (weft_dtype)dtype, ndim, dims, out);
+    TRY(block_add_var(w->m->block, n, out));
+    (*out)->dtype = dtype;
+    (*out)->has_tensor = true;
+    (*out)->ndim = (uint32_t)ndim;
+    return program_dims(w->m->program, ndim, dims, &(*out)->dims);
+}
+
+static weft_status append_int(weft_op *op, const name *n, int64_t value) {
+    weft_attr *a;
+    TRY(op_append_attr(op, n, &a));
+    a->type = ATTR_INT;
+    a->u.i = value;
+    return NULL;
+}
+
+/* Which plan and step it is of: all ops of a plan share the words. The op has no attrs yet, and these are sorted. */
+static weft_status tag(const micro_writing *w, weft_op *op) {
+    weft_attr *a;
+    TRY(op_append_attr(op, w->tags[MICRO_TAG_PLAN], &a));
+    a->type = ATTR_STRING;
+    a->count = (uint32_t)w->plan_name_nbytes;
+    a->u.s = w->plan_name;
+    if (!w->step) return NULL;
+    TRY(append_int(op, w->tags[MICRO_TAG_CHUNK], w->step->chunk));
+    return append_int(op, w->tags[MICRO_TAG_STEP], w->step - w->plan.steps);
 }
 
 weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x, const char *to,
                          weft_var *made, weft_op **out) {
     TRY(weft_op_create(w->m->program, type, out));
+    TRY(tag(w, *out));
     if (x) TRY(weft_op_add_input(*out, in, x));
     if (made) TRY(weft_op_add_output(*out, to, made));
-    const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
-    return role ? weft_op_set_attr_int(*out, "op_role", role->u.i) : NULL;
+    return w->role ? append_int(*out, w->tags[MICRO_TAG_ROLE], w->role->u.i) : NULL;
 }
 
 static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul", "all_to_all_matmul"},
                                             [MICRO_SCATTER] = {"matmul_reduce_scatter", "matmul_all_to_all"},
                                             [MICRO_REDUCE] = {"matmul_all_reduce"}};
 
+static const char *const tags[] = {[MICRO_TAG_PLAN] = "micro_pipeline",
+                                   [MICRO_TAG_CHUNK] = "micro_pipeline_chunk",
+                                   [MICRO_TAG_STEP] = "micro_pipeline_step",
+                                   [MICRO_TAG_ROLE] = "op_role"};
+
 weft_status micro_begin_writing(micro_writing *w) {
     w->plan_name =
         arena_format(&w->m->program->arena, "%s %zu", plan_names[w->pair->kind][w->pair->exchanges], w->number);
     if (!w->plan_name) return base_out_of_memory();
     w->plan_name_nbytes = strlen(w->plan_name);
-    return NULL;
-}
-
-/* Which plan it is of: all its ops share the words. */
-static weft_status tag(const micro_writing *w, weft_op *op) {
-    weft_attr *a;
-    TRY(op_set_counted(op, "micro_pipeline", ATTR_STRING, w->plan_name_nbytes, &a));
-    a->u.s = w->plan_name;
+    w->role = op_find_attr(w->pair->collective, "op_role");
+    for (int i = 0; i < MICRO_TAGS; i++) TRY(program_name(w->m->program, tags[i], strlen(tags[i]), &w->tags[i]));
     return NULL;
 }
 
 weft_status micro_put(const micro_writing *w, weft_op *op) {
-    TRY(tag(w, op));
     weft_block_insert_before(w->m->block, w->anchor, op);
     return NULL;
 }
@@ -191,12 +213,11 @@ weft_status micro_put_together(const micro_writing *w, weft_var **chunks, size_t
     snprintf(stem, sizeof stem, "micro_pipeline_%zu_buffer", w->number);
     bucket_layout layout = {.stem = stem, .inputs = chunks, .views = chunks, .count = count};
     TRY(bucket_tensor_make(w->m->program, &layout, &joined));
-    TRY(tag(w, joined.op));
+    TRY(weft_op_set_attr_string(joined.op, "micro_pipeline", w->plan_name));
     bool is_gathered = w->pair->is_scattered || (w->pair->kind == MICRO_GATHER && !w->pair->exchanges);
     if (is_gathered && count == w->nchunks)
         TRY(weft_op_set_attr_int(joined.op, "micro_pipeline_ring", w->pair->ring.id));
-    const weft_attr *role = op_find_attr(w->pair->collective, "op_role");
-    TRY(role ? weft_op_set_attr_int(joined.op, "op_role", role->u.i) : op_remove_attr(joined.op, "op_role"));
+    TRY(w->role ? weft_op_set_attr_int(joined.op, "op_role", w->role->u.i) : op_remove_attr(joined.op, "op_role"));
     weft_block_insert_before(w->m->block, w->front, joined.op); /* before its views are written */
     if (w->pair->kind != MICRO_GATHER) TRY(put_join(w, chunks, count, joined.fused));
     if (!is_inner) return micro_put_view(w, joined.fused, whole);

@@ -4,6 +4,9 @@
 
 #include "passes/micro_pipeline/micro_plan.h"
 
+/* Attrs that all ops of a plan have, or those of its steps, in the order of their names. */
+enum { MICRO_TAG_PLAN, MICRO_TAG_CHUNK, MICRO_TAG_STEP, MICRO_TAG_ROLE, MICRO_TAGS };
+
 typedef struct micro_writing {
     micro_pass *m;
     const micro_pair *pair;
@@ -11,6 +14,9 @@ typedef struct micro_writing {
     size_t number;
     const char *plan_name; /* in the program's memory: what its ops are tagged with */
     size_t plan_name_nbytes;
+    const name *tags[MICRO_TAGS];
+    const weft_attr *role;           /* of the collective; NULL: it has none */
+    const chunk_step *step;          /* whose ops are made; NULL: those around the steps */
     weft_op *anchor, *front;         /* before the first is put what comes; the second begins the steps */
     int64_t rows;                    /* of a chunk */
     int64_t width;                   /* of a row of `own` */
@@ -19,6 +25,7 @@ typedef struct micro_writing {
     bool *begun;      /* the totals that hold something */
     weft_var *last[CHUNK_SPACES]
                   [MICRO_TURNS]; /* by buffer: outgoing and incoming of the last piece, where that has fewer rows */
+    const char **events;         /* by step, in the program's memory: what it records; NULL: nobody has asked yet */
     size_t nchunks;
     micro_lanes lanes;
 } micro_writing;
