@@ -18,6 +18,7 @@ typedef struct spmd_mesh {
     const mesh *mesh;
     axes_mesh axes;
     int64_t at[AXES_MESH]; /* coordinates of the rank that is made */
+    int64_t rows;          /* that an open extent is priced as */
     spmd_paths *paths;     /* those that were found */
     spmd_written *written; /* placements, as programs have them: those that were written last */
 } spmd_mesh;
@@ -36,6 +37,8 @@ void placed_shard(axes_placed *p, int dim, int axis);
 void placed_extents(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out);
 /* Extents of the largest part: the same for all ranks. Bytes are of that. */
 void placed_largest(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out);
+/* The same, open ones as they are priced. */
+void placed_priced(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out);
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole);
 /* How many of the axes that shard dimension `d`, from the major one on, leave each rank some of an extent. */
 int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent);
@@ -78,7 +81,8 @@ typedef struct spmd_path {
     axes_placed start;
     spmd_step steps[SPMD_STEPS];
     int count;
-    double sent; /* bytes that a rank sends, with ring algorithms */
+    int ngathers; /* that give a rank the whole of an open extent: it may be of any size, and parts may differ */
+    double sent;  /* bytes that a rank sends, with ring algorithms */
 } spmd_path;
 
 /* Paths that are found are kept in the arena. */
@@ -219,6 +223,8 @@ typedef struct spmd_plan {
     bool propagates;                 /* placements are this pass's own */
     bool fits;                       /* what is made now, some ranks fit to a collective and others have */
     bool is_told;                    /* what is wrong with annotations has been told */
+    int64_t batch;                   /* the rows that open extents are priced as */
+    int64_t ngathers;                /* of open extents, as decided */
     double sent;                     /* bytes that a rank sends in a step, as decided */
     double cheapest;                 /* those of the plan that spmd_plan_cheapest has found */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */

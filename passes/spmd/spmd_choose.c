@@ -24,6 +24,7 @@ typedef struct chooser {
     const uint8_t *order;       /* that is tried */
     axes_placed *in, *out;      /* being tried */
     bool gathered[AXES_MESH];   /* all inputs are whole along it, since somebody gathered one of them */
+    int best_gathers;           /* of open extents, by the best way; then bytes, then what ranks have of outputs: */
     double best, best_work;
     int taken[AXES_MESH]; /* by the best way */
     bool found;
@@ -33,6 +34,7 @@ typedef struct chooser {
 
 /* What a way sends, and takes where there are prices. */
 typedef struct price {
+    int ngathers;
     double sent, seconds;
 } price;
 
@@ -142,6 +144,7 @@ static bool is_summable(const axes_placed *p, int naxes) {
 
 static void add_path(chooser *c, const spmd_path *path, const kept_shape *whole, price *sum) {
     double seconds = 0;
+    sum->ngathers += path->ngathers;
     sum->sent += path->sent;
     if (!c->sides || !c->plan->prices || c->status) return;
     c->status = spmd_path_seconds(c->plan->prices, path, whole, &seconds);
@@ -202,22 +205,28 @@ static void note_sides(chooser *c, const price *sum) {
         }
 }
 
+static bool is_best(const chooser *c, const price *sum, double work) {
+    if (!c->found || sum->ngathers != c->best_gathers) return !c->found || sum->ngathers < c->best_gathers;
+    return sum->sent < c->best || (sum->sent <= c->best && work < c->best_work);
+}
+
 static void try_way(chooser *c) {
     spmd_op *op = c->op;
     for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
     if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
-    price sum = {0, 0};
+    price sum = {0, 0, 0};
     double work = 0;
     if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;
     if (!price_inputs(c, &sum) || !price_outputs(c, &sum, &work)) return;
-    double form = price_form(c, &sum), sent = sum.sent;
+    double form = price_form(c, &sum);
     note_sides(c, &sum);
     /* of equal price: what was gathered stays so, since parts of it would be gathered again */
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
         if (c->gathered[a] && c->chosen[a] == SPMD_NOTHING) work = -1;
-    if (c->found && (sent > c->best || (sent == c->best && work >= c->best_work))) return;
+    if (!is_best(c, &sum, work)) return;
     c->found = true;
-    c->best = sent;
+    c->best_gathers = sum.ngathers;
+    c->best = sum.sent;
     c->best_work = work;
     memcpy(c->taken, c->chosen, sizeof c->taken);
     spmd_choice *best = &c->plan->chosen;
@@ -376,6 +385,7 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
 }
 
 static bool is_better(const spmd_path *a, const spmd_path *b) {
+    if (a->ngathers != b->ngathers) return a->ngathers < b->ngathers;
     return a->sent < b->sent || (a->sent == b->sent && a->count < b->count);
 }
 

@@ -11,17 +11,23 @@ static const weft_option options[] = {
      "what a batch norm over a sharded batch normalises by: those of all rows, or own, of each rank's rows as under "
      "data "
      "parallelism"},
+    {"batch", WEFT_OPTION_INT, "1", NULL,
+     "the rows that an open extent (-1) is priced as; programs hold for any number"},
     {"partial_outputs", WEFT_OPTION_BOOL, "false", NULL,
      "outputs of a traced graph that are partial stay so: P(sum) in placements_out"},
     {"cluster", WEFT_OPTION_STRING, "", NULL,
      "a cluster file: then the sides of a conflict are told with what they take, too"},
 };
+enum { MOST_ROWS = 1 << 20 };
 enum { NOPTIONS = sizeof options / sizeof *options, OF_PARTITION = NOPTIONS - 1 }; /* it tells no conflicts */
 
 static weft_status begin(weft_pass_context *pass, weft_program *program, spmd_plan *plan) {
     *plan = (spmd_plan){.pass = pass, .program = program, .scratch = pass_scratch(pass), .rank = pass_rank_told(pass)};
     plan->partial_outputs = weft_pass_option_bool(pass, "partial_outputs");
     plan->is_strict = weft_pass_option_bool(pass, "strict");
+    plan->batch = weft_pass_option_int(pass, "batch");
+    if (plan->batch < 1 || plan->batch > MOST_ROWS)
+        return weft_pass_refuse(pass, "batch: expected 1 to %d rows, found %lld", MOST_ROWS, (long long)plan->batch);
     plan->own_statistics = strcmp(weft_pass_option_string(pass, "batch_statistics"), "own") == 0;
     return spmd_read(plan);
 }
@@ -70,8 +76,7 @@ static void want_what_is_made(spmd_plan *plan) {
         for (size_t o = 0; o < op->kind->rule.nout; o++) {
             const spmd_var *v = op->out[o];
             if (!v || !v->counts || v->is_kept || v->is_pinned || v->is_fixed) continue;
-            axes_placed made = spmd_settled(plan, op, v, &op->choice->out[o]);
-            if (!placed_is_partial(&made, plan->mesh.axes.naxes)) plan->vars[v->var->id].want = made;
+            plan->vars[v->var->id].want = spmd_settled(plan, op, v, &op->choice->out[o]);
         }
     }
 }

@@ -1,6 +1,7 @@
 /* spmd_path.c: the cheapest steps from one placement to another.
  *
- * A shortest path over placements. A step costs what a rank sends with ring algorithms; of equal bytes the path is
+ * A shortest path over placements. Open extents are gathered only where nothing else leads there. A step costs what a
+ * rank sends with ring algorithms; of equal bytes the path is
  * better on which all ranks have something, then the one that holds less at its largest, then that of fewer steps. Axes
  * that neither placement names may help: what is sliced along them is summed in parts, and gathered. Small values do
  * without, since that is two collectives for one. All ranks find the same path: sizes are those of the largest parts.
@@ -17,7 +18,8 @@ typedef struct path_node {
     axes_placed at;
     spmd_step step; /* that leads here from node `from`; -1: the start */
     double sent, peak;
-    int from, nsteps, nempty; /* nempty: steps that leave some rank without elements */
+    int from, nsteps;
+    int nempty, ngathers; /* steps that leave some rank without elements; that gather an open extent */
     bool is_done;
 } path_node;
 
@@ -36,8 +38,8 @@ typedef struct path_finder {
 static double nbytes_of(const path_finder *f, const axes_placed *p) {
     int64_t extent[WEFT_MAX_RANK];
     double n = (double)weft_dtype_nbytes((weft_dtype)f->whole->dtype);
-    placed_largest(f->mesh, p, f->whole, extent);
-    for (int d = 0; d < f->whole->ndim; d++) n *= extent[d] < 0 ? 1 : (double)extent[d];
+    placed_priced(f->mesh, p, f->whole, extent);
+    for (int d = 0; d < f->whole->ndim; d++) n *= (double)extent[d];
     return n;
 }
 
@@ -70,6 +72,7 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static bool is_dearer(const path_node *a, const path_node *b) {
+    if (a->ngathers != b->ngathers) return a->ngathers > b->ngathers;
     if (a->sent > b->sent * (1 + 1e-9) || b->sent > a->sent * (1 + 1e-9)) return a->sent > b->sent;
     if (a->nempty != b->nempty) return a->nempty > b->nempty;
     if (a->peak > b->peak || b->peak > a->peak) return a->peak > b->peak;
@@ -88,6 +91,12 @@ static bool leaves_nothing(const path_finder *f, const axes_placed *p) {
     return false;
 }
 
+static bool gathers_open(const path_finder *f, const axes_placed *now, const axes_placed *made) {
+    for (int d = 0; d < f->whole->ndim; d++)
+        if (f->whole->dims[d] < 0 && made->naxes[d] < now->naxes[d]) return true;
+    return false;
+}
+
 /* `priced`: what the collective works on, where that is padded; NULL: what there is. */
 static void reach(path_finder *f, spmd_step step, const axes_placed *made, double priced) {
     const path_node *now = &f->nodes[f->now];
@@ -98,6 +107,7 @@ static void reach(path_finder *f, spmd_step step, const axes_placed *made, doubl
     path_node n = {.at = *made, .step = step, .from = f->now, .nsteps = now->nsteps + 1};
     n.sent = now->sent + step.sent;
     n.nempty = now->nempty + leaves_nothing(f, made);
+    n.ngathers = now->ngathers + gathers_open(f, &now->at, made);
     n.peak = now->peak > have + get ? now->peak : have + get;
     for (int i = 0; i < f->count; i++) {
         path_node *known = &f->nodes[i];
@@ -251,6 +261,7 @@ static int next_node(const path_finder *f) {
 
 static bool write_path(const path_finder *f, int last, spmd_path *out) {
     out->sent = f->nodes[last].sent;
+    out->ngathers = f->nodes[last].ngathers;
     out->count = f->nodes[last].nsteps;
     if (out->count > SPMD_STEPS) return false;
     for (int i = last, k = out->count; k > 0; i = f->nodes[i].from) out->steps[--k] = f->nodes[i].step;
@@ -342,6 +353,7 @@ bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_plac
     path_key key;
     out->start = *from;
     out->count = 0; /* steps are written as they come */
+    out->ngathers = 0;
     out->sent = 0;
     if (placed_same(from, to, whole->ndim, m->axes.naxes)) return true;
     for (int i = 0; i < m->axes.naxes; i++)
@@ -359,6 +371,7 @@ bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_plac
         kept->is_tried = true;
     }
     if (!kept->is_there) return false;
+    out->ngathers = kept->path.ngathers;
     out->sent = kept->path.sent;
     out->count = kept->path.count;
     memcpy(out->steps, kept->path.steps, (size_t)out->count * sizeof *out->steps);

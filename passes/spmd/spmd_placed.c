@@ -75,6 +75,14 @@ void placed_largest(const spmd_mesh *m, const axes_placed *p, const kept_shape *
     }
 }
 
+void placed_priced(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out) {
+    placed_largest(m, p, whole, out);
+    for (int d = 0; d < whole->ndim; d++) {
+        int64_t n = spmd_extent(m, placed_dim_axes(p, d));
+        if (out[d] < 0) out[d] = (m->rows + n - 1) / n;
+    }
+}
+
 int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t extent) {
     int n = p->naxes[d];
     while (n && axes_cut(&m->axes, extent, p->axes[d], n) == AXES_CUT_EMPTY) n--;
@@ -83,8 +91,8 @@ int placed_fitting(const spmd_mesh *m, const axes_placed *p, int d, int64_t exte
 
 int64_t placed_nbytes(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole) {
     int64_t extent[WEFT_MAX_RANK], n = (int64_t)weft_dtype_nbytes((weft_dtype)whole->dtype);
-    placed_largest(m, p, whole, extent);
-    for (int d = 0; d < whole->ndim; d++) n *= extent[d] < 0 ? 1 : extent[d];
+    placed_priced(m, p, whole, extent);
+    for (int d = 0; d < whole->ndim; d++) n *= extent[d];
     return n;
 }
 

@@ -22,7 +22,7 @@ static weft_status take_mesh(spmd_plan *plan, const mesh *taken) {
     spmd_mesh *m = &plan->mesh;
     if (taken->ndim > AXES_MESH)
         return weft_pass_refuse(plan->pass, "expected a mesh of at most %d axes, found %d", AXES_MESH, taken->ndim);
-    *m = (spmd_mesh){.mesh = taken};
+    *m = (spmd_mesh){.mesh = taken, .rows = plan->batch > 0 ? plan->batch : 1};
     m->axes.naxes = m->mesh->ndim;
     m->axes.uneven = m->axes.shares = true;
     for (int i = 0; i < m->mesh->ndim; i++) m->axes.extent[i] = m->mesh->shape[i];
@@ -115,7 +115,8 @@ static weft_status annotate(spmd_plan *plan, spmd_var *v, const weft_op *op, con
     if (why) return says_something(p) ? ignore(plan, op, v->var->name->bytes, why) : NULL;
     if (!p || v->is_fixed) return NULL;
     if (p->partial_axes && comes_from_outside(v))
-        TRY(ignore(plan, op, v->var->name->bytes, "is partial: what comes from outside is no sum, so that it is whole"));
+        TRY(ignore(plan, op, v->var->name->bytes,
+                   "is partial: what comes from outside is no sum, so that it is whole"));
     char words[160];
     axes_placed want = placed_of(&plan->mesh, p);
     if (p->ndim != v->whole.ndim && plan->is_told) return NULL;

@@ -80,7 +80,7 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
                                weft_var *into, weft_var **out) {
     note_path(w, v, path);
     *out = into;
-    if (!w->edits) return w->plan->sent += path->sent, NULL;
+    if (!w->edits) return w->plan->sent += path->sent, w->plan->ngathers += path->ngathers, NULL;
     for (int i = 0; i < path->count; i++) TRY(spmd_note_step(w->plan, v, &path->steps[i], reader));
     uint32_t axes = w->emit.places ? placed_axes(path) : 0;
     if (axes) TRY(spmd_places_begin(w->emit.places, axes, v, from, path, into));
@@ -152,10 +152,13 @@ static weft_status keep_placed(walk *w, const axes_placed *p, const axes_placed 
     return *out ? NULL : base_out_of_memory();
 }
 
-static weft_status refuse_path(const walk *w, const spmd_var *v) {
+static weft_status refuse_path(const walk *w, const spmd_var *v, const axes_placed *made, const axes_placed *to) {
     bool is_open = false;
+    char lies[160], wanted[160];
     for (int d = 0; d < v->whole.ndim; d++) is_open |= v->whole.dims[d] < 0;
-    return weft_pass_refuse(w->plan->pass, "var %s does not get to where it is wanted%s", v->var->name->bytes,
+    return weft_pass_refuse(w->plan->pass, "var %s, which lies %s, does not get to %s%s", v->var->name->bytes,
+                            placed_text(&w->plan->mesh, made, v->whole.ndim, lies, sizeof lies),
+                            placed_text(&w->plan->mesh, to, v->whole.ndim, wanted, sizeof wanted),
                             is_open ? ": no part of an open extent can be taken; place what is fed as well" : "");
 }
 
@@ -170,7 +173,7 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) 
     weft_var *found;
     TRY(scale_means(w, op, o, v->var));
     if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
-    if (!spmd_find_path(m, &v->whole, made, &to, &path)) return refuse_path(w, v);
+    if (!spmd_find_path(m, &v->whole, made, &to, &path)) return refuse_path(w, v, made, &to);
     bool in_place = !w->plan->is_fx && placed_same_dims(made, &to, v->whole.ndim) && path.count == 1;
     if (!in_place) TRY(add_version(w, s, made, v->var));
     TRY(follow_path(w, v, v->var, &path, NULL, in_place ? v->var : NULL, &found));
@@ -282,6 +285,7 @@ static weft_status walk_op(walk *w, spmd_op *op) {
 weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
     plan->sent = 0;
+    plan->ngathers = 0;
     plan->apart = (spmd_apart){0};
     arena_reset(&plan->decided);
     TRY(spmd_known_init(plan));

@@ -50,7 +50,10 @@ static weft_status read_partials(sidecar_reader *r, const json_t *partials, cons
 static weft_status read_one_placement(sidecar_reader *r, const json_t *value, const char *what, placement *out,
                                       bool *out_ok) {
     size_t ndim;
-    if (json_is_object(value)) return sidecar_placement(r, value, what, out, out_ok);
+    if (json_is_object(value)) {
+        sidecar_only(r, value, what, sidecar_placed);
+        return sidecar_placement(r, value, what, out, out_ok);
+    }
     TRY(sidecar_dims_mapping(r, value, what, out->mesh, &out->dims_mapping, &ndim, out_ok));
     if (*out_ok) out->ndim = (int)ndim;
     return NULL;
@@ -152,10 +155,21 @@ static weft_status keep_rest(sidecar_reader *r, op_dist *d, const op_dist_rest *
 }
 
 static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, size_t index) {
-    static const char *const known[] = {
-        "block",  "idx",     "type",         "impl_type",        "impl_idx",        "mesh",
-        "inputs", "outputs", "is_recompute", "execution_stream", "event_to_record", "events_to_wait",
-        NULL};
+    static const char *const read[] = {"block",
+                                       "idx",
+                                       "type",
+                                       "mesh",
+                                       "inputs",
+                                       "outputs",
+                                       "impl_type",
+                                       "impl_idx",
+                                       "is_recompute",
+                                       "execution_stream",
+                                       "event_to_record",
+                                       "events_to_wait",
+                                       NULL};
+    static const char *const kept[] = {"stale_names", "dist_attr", NULL};
+    static const sidecar_members known = {.read = read, .kept = kept};
     char what[160];
     snprintf(what, sizeof what, "ops entry %zu (%.100s)", index, op->type->bytes);
     TRY(form_charge(r->program, r->budget, sizeof(op_dist)));
@@ -173,7 +187,7 @@ static weft_status read_op(sidecar_reader *r, weft_op *op, const json_t *entry, 
     TRY(read_strings(r, entry, what, d));
     TRY(read_placements(r, json_object_get(entry, "inputs"), what, rest.mesh, &rest.inputs, &rest.ninputs));
     TRY(read_placements(r, json_object_get(entry, "outputs"), what, rest.mesh, &rest.outputs, &rest.noutputs));
-    TRY(sidecar_extra(r, entry, known, &rest.extra_json));
+    TRY(sidecar_extra(r, entry, what, &known, &rest.extra_json));
     op->dist = d;
     return keep_rest(r, d, &rest);
 }

@@ -77,8 +77,10 @@ static bool ids_fit(sidecar_reader *r, const mesh *m, size_t nids, const char *w
 }
 
 static weft_status read_mesh(sidecar_reader *r, const json_t *object, size_t index) {
+    static const char *const read[] = {"shape", "ids", "dims", NULL};
     char what[64];
     snprintf(what, sizeof what, "mesh %zu", index);
+    sidecar_only(r, object, what, read);
     mesh m = {0};
     size_t ndim = 0, nids = 0;
     bool ok;
@@ -122,8 +124,8 @@ static weft_status read_meshes(sidecar_reader *r, const json_t *meshes) {
 /* --- vars --------------------------------------------------------------------------------------------------------- */
 
 static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry) {
-    static const char *const known[] = {"mesh",         "dims_mapping", "batch_dim", "chunk_id",
-                                        "dynamic_dims", "partial",      NULL};
+    static const char *const kept[] = {"priority", "annotated", "chosen", "conflicts", "placed_by", NULL};
+    static const sidecar_members known = {.read = sidecar_placed, .kept = kept};
     char what[160];
     snprintf(what, sizeof what, "var \"%.100s\"", v->name->bytes);
     if (json_is_null(entry)) {
@@ -143,7 +145,7 @@ static weft_status read_var(sidecar_reader *r, weft_var *v, const json_t *entry)
     v->dist = p;
     v->dist_is_null = false;
     const char *extra = NULL;
-    TRY(sidecar_extra(r, entry, known, &extra));
+    TRY(sidecar_extra(r, entry, what, &known, &extra));
     var_rest *rest;
     if (!extra && !v->rest->dist_extra_json) return NULL;
     TRY(var_rest_get(r->program, v, &rest));
@@ -214,7 +216,9 @@ static weft_status read_params_grads(sidecar_reader *r, const json_t *pairs) {
 }
 
 static weft_status read_root(sidecar_reader *r, const json_t *root, bool with_ops) {
-    static const char *const known[] = {"rank", "process_groups", "meshes", "params_grads", "vars", "ops", "fx", NULL};
+    static const char *const read[] = {"meshes", "vars", "ops", "process_groups", "params_grads", "rank", "fx", NULL};
+    static const char *const kept[] = {"loss", "groups", NULL}; /* recorded so; they are no misspellings */
+    static const sidecar_members known = {.read = read, .kept = kept, .is_open = true};
     weft_program *p = r->program;
     const json_t *rank = json_object_get(root, "rank");
     if (!json_is_object(root)) {
@@ -236,7 +240,7 @@ static weft_status read_root(sidecar_reader *r, const json_t *root, bool with_op
     if (!with_ops) return NULL;
     if (json_object_get(root, "fx")) TRY(sidecar_string(r, json_object_get(root, "fx"), "fx", &p->fx_json));
     TRY(sidecar_read_ops(r, json_object_get(root, "ops")));
-    return sidecar_extra(r, root, known, &p->dist_extra_json);
+    return sidecar_extra(r, root, "the sidecar", &known, &p->dist_extra_json);
 }
 
 weft_status sidecar_parse(weft_program *p, const char *json, size_t nbytes, const char *place, bool with_ops) {

@@ -30,10 +30,17 @@ void sidecar_tell_more_strangers(sidecar_reader *r);
 /* NULL: the program has no var of that name. */
 weft_var *sidecar_var(const sidecar_reader *r, const name *n);
 
-/* The members of `object` that `known` (ended by NULL) does not list, as JSON text in the program's arena; NULL: none.
- */
-WEFT_MUST_USE weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *const *known,
-                                        const char **out);
+/* The members that an object may have; lists are ended by NULL. */
+typedef struct sidecar_members {
+    const char *const *read, *const *kept; /* kept: as they are, and written back */
+    bool is_open;                          /* others are kept too, unless they are a known one misspelt */
+} sidecar_members;
+/* A problem for each member of `object` that it may not have. Those to keep, as JSON text in the program's arena; NULL:
+ * none, which is no error for a `what` that keeps none. */
+WEFT_MUST_USE weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *what,
+                                        const sidecar_members *known, const char **out);
+/* The same for an object that keeps none. */
+void sidecar_only(sidecar_reader *r, const json_t *object, const char *what, const char *const *read);
 /* Reads a list of integers; a problem (and false in *out_ok) if it is none. The memory is the program's. */
 WEFT_MUST_USE weft_status sidecar_ints(sidecar_reader *r, const json_t *list, const char *what, const int64_t **out,
                                        size_t *out_count, bool *out_ok);
@@ -41,7 +48,8 @@ WEFT_MUST_USE weft_status sidecar_ints(sidecar_reader *r, const json_t *list, co
  * name on the mesh `on` (NULL: there is none). */
 WEFT_MUST_USE weft_status sidecar_dims_mapping(sidecar_reader *r, const json_t *list, const char *what, const mesh *on,
                                                const int64_t **out, size_t *out_count, bool *out_ok);
-/* Reads the members of a placement: mesh, dims_mapping, batch_dim, chunk_id, dynamic_dims, partial. */
+/* Reads the members of a placement, which are these. */
+extern const char *const sidecar_placed[];
 WEFT_MUST_USE weft_status sidecar_placement(sidecar_reader *r, const json_t *object, const char *what, placement *out,
                                             bool *out_ok);
 /* Reads `partial`: a list of mesh axes (sums), or an object of reduce kinds by axis; names are those of out->mesh. */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/nearest.h"
 #include "dist_attr/dims.h"
 #include "program/sidecar/sidecar.h"
 
@@ -88,20 +89,50 @@ weft_status sidecar_ints(sidecar_reader *r, const json_t *list, const char *what
     return NULL;
 }
 
-static bool is_known(const char *key, const char *const *known) {
-    for (; *known; known++)
-        if (strcmp(key, *known) == 0) return true;
+/* --- members ------------------------------------------------------------------------------------------------------ */
+
+static bool is_among(const char *key, const char *const *list) {
+    for (; list && *list; list++)
+        if (strcmp(key, *list) == 0) return true;
     return false;
 }
 
-weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *const *known, const char **out) {
+/* Whether it is kept; of one that may not be there a problem. */
+static bool may_keep(sidecar_reader *r, const char *key, const char *what, const sidecar_members *known) {
+    const char *const *lists[] = {known->read, known->kept};
+    char expected[240] = "";
+    size_t n = 0;
+    nearest_name nearest = nearest_to(key);
+    if (is_among(key, known->kept)) return true;
+    for (size_t i = 0; i < 2; i++)
+        for (const char *const *k = lists[i]; k && *k; k++) {
+            nearest_try(&nearest, *k);
+            n += (size_t)snprintf(expected + n, sizeof expected - n, "%s%s", n ? ", " : "", *k);
+        }
+    if (known->is_open && !nearest.name) return true;
+    sidecar_problem(r, "%s: unknown member \"%.60s\"%s%.60s%s; known are %s", what, key,
+                    nearest.name ? " (did you mean \"" : "", nearest.name ? nearest.name : "",
+                    nearest.name ? "\"?)" : "", expected);
+    return false;
+}
+
+void sidecar_only(sidecar_reader *r, const json_t *object, const char *what, const char *const *read) {
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)object, key, value) {
+        if (!is_among(key, read)) (void)may_keep(r, key, what, &(sidecar_members){.read = read});
+    }
+}
+
+weft_status sidecar_extra(sidecar_reader *r, const json_t *object, const char *what, const sidecar_members *known,
+                          const char **out) {
     const char *key;
     json_t *value, *extra = NULL;
     weft_status status = NULL;
     char *printed = NULL;
     *out = NULL;
     json_object_foreach((json_t *)object, key, value) {
-        if (is_known(key, known)) continue;
+        if (is_among(key, known->read) || !may_keep(r, key, what, known)) continue;
         if (!extra && !(extra = json_object())) TRY_DONE(base_out_of_memory());
         if (json_object_set_nocheck(extra, key, value)) TRY_DONE(base_out_of_memory());
     }
@@ -114,6 +145,8 @@ done:
     json_decref(extra);
     return status;
 }
+
+const char *const sidecar_placed[] = {"mesh", "dims_mapping", "partial", "batch_dim", "chunk_id", "dynamic_dims", NULL};
 
 /* --- placements --------------------------------------------------------------------------------------------------- */
 

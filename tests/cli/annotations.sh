@@ -60,6 +60,18 @@ wrong 'the same of an argument of an op' 'ops entry 0 \(relu\): var "h": dims_ma
     '' '{"idx": 1, "type": "relu", "mesh": 0, "inputs": {"h": ["mp", "mp"]}}'
 wrong "an argument's axis that the mesh does not have" 'ops entry 0 \(relu\): var "out": dims_mapping\[0\]: .*, found 3' \
     '' '{"idx": 1, "type": "relu", "mesh": 0, "outputs": {"out": [3, -1]}}'
+wrong 'a member that is misspelt' 'var "x": unknown member "dim_mapping" \(did you mean "dims_mapping"\?\); known are mesh, dims_mapping, .*, priority' \
+    '"x": {"mesh": 0, "dim_mapping": ["dp", -1]}' ''
+wrong 'a member that is unknown' 'var "x": unknown member "placements"; known are mesh, ' '"x": {"mesh": 0, "placements": ["dp", -1]}' ''
+wrong "an op's member that is unknown" 'ops entry 0 \(relu\): unknown member "input" \(did you mean "inputs"\?\); known are block, idx, ' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0, "input": {"h": ["dp", -1]}}'
+wrong "a member of an argument of an op" 'ops entry 0 \(relu\): unknown member "dims"' \
+    '' '{"idx": 1, "type": "relu", "mesh": 0, "inputs": {"h": {"mesh": 0, "dims": ["dp", -1]}}}'
+for top in '"mesh": [' '"meshes": [{"name": "m", '; do
+    printf '{%s"shape": [2], "ids": [0, 1]}]}\n' "$top" | sed 's/"mesh": \[/&{/' >"$folder/annotate.json"
+    says 1 'annotate.json: error: (the sidecar: unknown member "mesh" .did you mean "meshes"|mesh 0: unknown member "name"; known are shape, ids, dims)' \
+        'a member at the top and of a mesh' expand
+done
 annotate '"x": {"mesh": 0, "dims_mapping": ["dp"]}' ''
 says 1 'x.*expected a (placement|dims_mapping) of 2 (dimensions|entries)' 'another number of dimensions is an error' expand
 
@@ -90,7 +102,7 @@ annotate '"x": {"mesh": 0, "dims_mapping": [["mp", "dp"], -1]}, "out": {"mesh": 
 says 0 '' 'an open batch is gathered' open_batch spmd_expand
 grep -q 'c_allgather' "$folder/rank0.yaml" && ! grep -q ' pad: \| slice: ' "$folder/rank0.yaml"; ok $? 'and not filled up'
 annotate '"x": {"mesh": 0, "dims_mapping": [-1, -1]}, "out": {"mesh": 0, "dims_mapping": [["dp"], -1]}' ''
-says 1 'does not get to where it is wanted: no part of an open extent can be taken; place what is fed as well' \
+says 1 'var out, which lies \[-, -\], does not get to \[dp, -\]: no part of an open extent can be taken; place what is fed as well' \
     'a part of an open batch that is fed whole is refused' open_batch spmd_expand
 
 # Rows of a table as a gradient: ranks have other rows.
