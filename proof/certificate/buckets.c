@@ -1,132 +1,199 @@
-/* buckets.c: a bucket plan in a certificate: its times follow from what it says of compute, gradients and costs. Its
- * buckets are those of the program, and none end the step before its bound.
+/* buckets.c: the checker of a bucket plan. Its times follow from compute, gradients and costs. No buckets end the step
+ * before its bound, whichever gradients of a kind go together, and in whatever order a lane sends them.
  *
- * Given are compute's times, after and before which instructions each gradient is ready and needed, and costs. A lane
- * is a stream of reduces. A bucket begins when its last gradient is ready and the one before on its lane has ended;
- * compute waits for what it needs (clock.c). The bound is of any buckets in any order (bound.c). */
+ * By slowed: C is all of compute, M the least that a lane's collectives take. While both run, for d, compute goes on at
+ * speed s and the lane at r. So the step takes C + M - (s + r - 1) d at least. d is no more than M / r. Nor is it more
+ * than (C - R) / s, if compute does R before the lane's first gradient is ready.
+ *
+ * By lines: buckets take a latency and the weights of their gradients (lines.c). If nothing came after, those sent as
+ * they get ready would end first. Then let a gradient move to an earlier bucket of its kind that is ready no sooner:
+ * that one takes its weight more, the later one as much less, and nothing ends later. So cuts of kinds in order of
+ * readiness are the best of all. Without some gradients no buckets take longer: with those alone that have a tail of q
+ * or a longer one, the step ends no earlier than they can, and q.
+ *
+ * By sets: of a few gradients all sets are tried in all orders, at their costs. */
+#include <stdlib.h>
+
 #include "proof/certificate/certificate.h"
 
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 #define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#define LESSER(a, b) ((a) < (b) ? (a) : (b))
+enum { MOST_STATES = 1 << 16, MOST_SETS = 1 << 12 };
+static const json_int_t never = INT64_MAX;
 
-typedef struct plan_check {
+typedef struct job { /* times of the bound are parts of a nanosecond (CERT_PARTS) */
+    json_int_t ready, tail, weight;
+    size_t kind, chain;
+    const cert_gradient *of;
+} job;
+
+typedef struct chain { /* jobs in order of readiness: of a kind, of all kinds, or a single one */
+    const job *jobs;
+    size_t count, at, stride;
+} chain;
+
+typedef struct bucket {
+    json_int_t ready, tail, ns, nbytes; /* ns: by lines; else nothing */
+    const job *newest;
+    size_t count;
+} bucket;
+
+typedef struct bound {
     cert_checker *c;
-    cert_plan plan;
-    json_int_t *clock;        /* when so many instructions of compute have ended, if nothing delays them */
-    cert_gradient ***of_kind; /* by kind: its gradients in order */
-    size_t *count, *at;       /* by kind: how many, and how many so far */
-    bool *owned;              /* by number of an op: it reduces a bucket */
-    cert_clock played;
-} plan_check;
+    const cert_plan *plan;
+    json_int_t *latency, *weights; /* by kind; by gradient */
+    job *jobs;
+    chain *chains;
+    size_t njobs, nchains, nstates;
+    bool by_sets;
+    json_int_t limit;
+    json_int_t *ends; /* by state, of so many jobs of each chain: the earliest end of the lane */
+    json_int_t *sets; /* by state: what it takes as one bucket; 0: not asked yet */
+} bound;
 
-/* --- gradients ---------------------------------------------------------------------------------------------------- */
-
-static bool has_nbytes(const weft_program *p, const cert_gradient *g) {
-    const weft_var *v = block_find_text(p->blocks[0], g->var, strlen(g->var));
-    json_int_t n = v ? (json_int_t)weft_dtype_nbytes((weft_dtype)v->dtype) : 0;
-    for (size_t i = 0; v && i < v->ndim; i++)
-        if (v->dims[i] <= 0 || __builtin_mul_overflow(n, v->dims[i], &n)) return false;
-    return n > 0 && n == g->nbytes;
-}
-
-static weft_status check_gradient(plan_check *p, cert_gradient *g) {
-    const cert_plan *plan = &p->plan;
-    const cert_bucket_kind *kind = &plan->kinds[g->kind];
-    if (kind->ncosts && !has_nbytes(p->c->after.p, g) && !has_nbytes(p->c->before.p, g))
-        return BAD(p->c, "\"%s\" is no var of the bytes that are said", g->var);
-    if (kind->ncosts && g->alone != cert_prices_ns(kind->costs, kind->ncosts, g->nbytes))
-        return BAD(p->c, "\"%s\" does not take so long", g->var);
-    if (g->ready != p->clock[g->after] || g->tail != p->clock[plan->ncompute] - p->clock[g->needed])
-        return BAD(p->c, "\"%s\" is not ready or needed when it is said to be", g->var);
-    p->of_kind[g->kind][p->count[g->kind]++] = g;
-    return NULL;
-}
-
-static weft_status check_gradients(plan_check *p) {
-    const cert_plan *plan = &p->plan;
-    for (size_t k = 0; k < plan->nkinds; k++)
-        if (!(p->of_kind[k] = ARENA_ARRAY(p->c->arena, cert_gradient *, plan->ngradients + 1)))
-            return base_out_of_memory();
-    for (size_t i = 0; i < plan->ncompute; i++) p->clock[i + 1] = p->clock[i] + plan->compute[i];
-    for (size_t i = 0; i < plan->ngradients && !p->c->message; i++) TRY(check_gradient(p, &plan->gradients[i]));
-    return NULL;
-}
-
-/* --- buckets ------------------------------------------------------------------------------------------------------ */
-
-/* The next gradients of its kind, which one op of the program reduces, and no other bucket's. */
-static weft_status take_bucket(plan_check *p, size_t k) {
-    const cert_bucket_said *said = &p->plan.buckets[k];
-    const cert_bucket_kind *kind = &p->plan.kinds[said->kind];
-    cert_clock_bucket *b = &p->played.buckets[k];
-    size_t *at = &p->at[said->kind];
-    json_int_t nbytes = 0, op = -1, needed = (json_int_t)p->plan.ncompute;
-    if ((size_t)said->count > p->count[said->kind] - *at) return BAD(p->c, "bucket %zu has too many gradients", k);
-    for (json_int_t i = 0; i < said->count; i++) {
-        const cert_gradient *g = p->of_kind[said->kind][(*at)++];
-        if ((g->op >= 0) != (said->count > 1) || (i && g->op != op))
-            return BAD(p->c, "bucket %zu, with \"%s\", is not one of the program", k, g->var);
-        op = g->op;
-        nbytes += said->count == 1 ? g->nbytes : g->padded;
-        b->after = LARGER(b->after, g->after);
-        needed = g->needed < needed ? g->needed : needed;
-        b->alone = g->alone;
+/* The least that a step takes where compute and collectives slow one another down. */
+static weft_status find_slowed(bound *b, json_int_t compute, json_int_t *out) {
+    const cert_plan *p = b->plan;
+    json_int_t s = cert_clock_speed(p->compute_factor), r = cert_clock_speed(p->collective_factor);
+    json_int_t first = compute, least = 0, both = s + r - CERT_FULL_SPEED;
+    for (size_t k = 0; k < p->nkinds; k++)
+        if (p->kinds[k].counts && p->kinds[k].ncollectives)
+            TRY(cert_weigh(b->c, p, k, p->kinds[k].ncollectives, &b->latency[k], b->weights));
+    for (size_t k = 0; k < p->nkinds; k++) least += b->latency[k];
+    for (size_t i = 0; i < p->ngradients; i++) {
+        least += b->weights[i];
+        if (p->kinds[p->gradients[i].kind].lane == p->bound_lane) first = LESSER(first, p->gradients[i].ready);
     }
-    if (nbytes != said->nbytes) return BAD(p->c, "bucket %zu has %lld bytes", k, nbytes);
-    if (op >= 0 && p->owned[op]) return BAD(p->c, "bucket %zu is a part of one of the program", k);
-    if (op >= 0) p->owned[op] = true;
-    if (p->plan.made) b->after = said->after, needed = said->needed;
-    b->kind = kind;
-    b->nbytes = nbytes;
-    p->played.needs[(size_t)needed * CERT_LANES + kind->lane] = (json_int_t)k + 1;
+    least /= CERT_PARTS;
+    if (least > INT64_C(1) << 46) return NULL;
+    json_int_t beside = both > 0 ? LESSER((least * both + r - 1) / r, ((compute - first) * both + s - 1) / s) : 0;
+    *out = compute + least - beside;
     return NULL;
 }
 
-static weft_status check_buckets(plan_check *p) {
-    const cert_plan *plan = &p->plan;
-    for (size_t k = 0; k < plan->nbuckets && !p->c->message; k++) TRY(take_bucket(p, k));
-    for (size_t k = 0; k < plan->nkinds && !p->c->message; k++)
-        if (p->at[k] != p->count[k]) return BAD(p->c, "%zu gradients are in no bucket", p->count[k] - p->at[k]);
-    if (p->c->message) return NULL;
-    cert_clock_play(&p->played, plan);
-    for (size_t k = 0; k < plan->nbuckets; k++)
-        if (p->played.buckets[k].start != plan->buckets[k].start || p->played.buckets[k].end != plan->buckets[k].end)
-            return BAD(p->c, "bucket %zu runs from %lld to %lld ns", k, p->played.buckets[k].start,
-                       p->played.buckets[k].end);
+static int by_chain(const void *a, const void *b) {
+    const job *x = a, *y = b;
+    if (x->chain != y->chain) return x->chain < y->chain ? -1 : 1;
+    return (x->ready > y->ready) - (x->ready < y->ready);
+}
+
+/* By lines kinds that count, each in a chain or all in one; by sets the lane's gradients, each in its own. */
+static weft_status list_jobs(bound *b) {
+    const cert_plan *p = b->plan;
+    json_int_t latency = never;
+    for (size_t k = 0; k < p->nkinds && !b->by_sets; k++) {
+        if (!p->kinds[k].counts) continue;
+        TRY(cert_weigh(b->c, p, k, p->kinds[k].ncosts, &b->latency[k], b->weights));
+        latency = LESSER(latency, b->latency[k]);
+    }
+    if (p->bound_as_one && !b->by_sets) *b->latency = latency;
+    for (size_t i = 0; i < p->ngradients; i++) {
+        const cert_gradient *g = &p->gradients[i];
+        const cert_bucket_kind *kind = &p->kinds[g->kind];
+        if (b->by_sets ? kind->lane != p->bound_lane : !kind->counts || g->tail < p->bound_tail) continue;
+        json_int_t tail = CERT_PARTS * (b->by_sets ? g->tail : p->bound_tail);
+        size_t of = p->bound_as_one && !b->by_sets ? 0 : (size_t)g->kind, own = b->by_sets ? i : of;
+        b->jobs[b->njobs++] = (job){g->ready * CERT_PARTS, tail, b->weights[i], of, own, g};
+    }
+    if (b->njobs) qsort(b->jobs, b->njobs, sizeof *b->jobs, by_chain);
+    for (const job *j = b->jobs; j < b->jobs + b->njobs; j++) {
+        if (j == b->jobs || j->chain != j[-1].chain) b->chains[b->nchains++].jobs = j;
+        b->chains[b->nchains - 1].count++;
+    }
+    for (chain *own = b->chains; own < b->chains + b->nchains; own++) {
+        own->stride = b->nstates;
+        b->nstates *= own->count + 1;
+        if (b->nstates > (b->by_sets ? MOST_SETS : MOST_STATES) && b->nstates > b->njobs + 1)
+            return BAD(b->c, "its bound is of too many gradients or kinds together");
+    }
     return NULL;
 }
 
-/* --- all together ------------------------------------------------------------------------------------------------- */
-
-static weft_status check_bound(plan_check *p) {
-    return cert_bound_check(p->c, &p->plan, p->clock[p->plan.ncompute]);
+/* The last bucket of the state comes behind all of the state before. */
+static void end_by(bound *b, size_t state, size_t before, const bucket *last) {
+    const cert_bucket_kind *k = &b->plan->kinds[last->newest->kind];
+    json_int_t begin = LARGER(b->ends[before], last->ready), ns = last->ns, *set = &b->sets[state - before];
+    if (b->by_sets && last->count > 1 && !k->ncosts) return;
+    if (b->by_sets && !*set)
+        *set = last->count > 1 ? cert_prices_ns(k->costs, k->ncosts, last->nbytes) : last->newest->of->alone;
+    if (b->by_sets) ns = *set * CERT_PARTS;
+    if (begin < never && begin + ns + last->tail <= b->limit) b->ends[state] = LESSER(b->ends[state], begin + ns);
 }
 
-static weft_status make_room(plan_check *p) {
-    const cert_plan *plan = &p->plan;
-    arena *a = p->c->arena;
-    p->clock = ARENA_ARRAY(a, json_int_t, plan->ncompute + 1);
-    p->of_kind = ARENA_ARRAY(a, cert_gradient **, plan->nkinds + 1);
-    p->count = ARENA_ARRAY(a, size_t, plan->nkinds + 1);
-    p->at = ARENA_ARRAY(a, size_t, plan->nkinds + 1);
-    p->owned = ARENA_ARRAY(a, bool, p->c->nnumbers + 1);
-    p->played.buckets = ARENA_ARRAY(a, cert_clock_bucket, plan->nbuckets + 1);
-    p->played.needs = ARENA_ARRAY(a, json_int_t, (plan->nplayed + 1) * CERT_LANES);
-    bool has_room = p->clock && p->of_kind && p->count && p->at && p->owned && p->played.buckets;
-    return has_room && p->played.needs ? NULL : base_out_of_memory();
+/* Of each chain from `at` on the newest jobs, one or some or none, are in the last bucket, and all of one kind. */
+static void try_last(bound *b, size_t at, size_t state, size_t before, bucket last) {
+    const chain *own = &b->chains[at];
+    if (at == b->nchains && last.count) end_by(b, state, before, &last);
+    if (at == b->nchains) return;
+    try_last(b, at + 1, state, before, last);
+    for (const job *j = own->jobs + own->at; j-- > own->jobs && (!last.count || j->kind == last.newest->kind);) {
+        last.ns += j->weight + (last.count++ ? 0 : b->latency[j->kind]);
+        last.nbytes += j->of->padded;
+        last.ready = LARGER(last.ready, j->ready);
+        last.tail = LARGER(last.tail, j->tail);
+        last.newest = j;
+        if (last.ready + last.ns >= b->ends[state] || last.ready + last.ns + last.tail > b->limit) return;
+        try_last(b, at + 1, state, before -= own->stride, last);
+    }
+}
+
+static weft_status some_end(bound *b, bool *out) {
+    TRY(list_jobs(b));
+    if (b->c->message) return NULL;
+    if (!(b->ends = ARENA_ARRAY(b->c->arena, json_int_t, b->nstates))) return base_out_of_memory();
+    if (!(b->sets = ARENA_ARRAY(b->c->arena, json_int_t, b->nstates))) return base_out_of_memory();
+    for (size_t state = 1; state < b->nstates; state++) {
+        bool carry = true;
+        for (chain *own = b->chains; own < b->chains + b->nchains && carry; own++) {
+            own->at = own->at < own->count ? own->at + 1 : 0;
+            carry = !own->at;
+        }
+        b->ends[state] = never;
+        try_last(b, 0, state, state, (bucket){0});
+    }
+    *out = b->ends[b->nstates - 1] != never;
+    return NULL;
+}
+
+static weft_status check_times(cert_checker *c, const cert_plan *p, cert_clock *clock) {
+    cert_clock_play(clock, p);
+    for (size_t k = 0; k < p->nbuckets; k++)
+        if (clock->buckets[k].start != p->buckets[k].start || clock->buckets[k].end != p->buckets[k].end)
+            return BAD(c, "bucket %zu runs from %lld to %lld ns", k, clock->buckets[k].start, clock->buckets[k].end);
+    if (clock->compute != p->compute_ns || clock->step != p->step || p->step - clock->compute != p->exposed ||
+        p->bound < 0 || p->step - p->bound != p->gap)
+        return BAD(c, "the step ends at %lld ns, not as is said", clock->step);
+    return NULL;
+}
+
+static weft_status check_bound(cert_checker *c, const cert_plan *p) {
+    bound b = {.c = c, .plan = p, .nstates = 1, .by_sets = p->bound_by == CERT_BY_SETS};
+    json_int_t compute = 0, slowed = 0;
+    bool ends = true;
+    for (size_t i = 0; i < p->ncompute; i++) compute += p->compute[i];
+    if (p->bound <= compute) return NULL;
+    if (compute >= CERT_MOST_NS || p->bound >> 52) return BAD(c, "its bound is of a step that takes too long");
+    b.limit = (p->bound - 1) * CERT_PARTS;
+    b.latency = ARENA_ARRAY(c->arena, json_int_t, p->nkinds + 1);
+    b.weights = ARENA_ARRAY(c->arena, json_int_t, p->ngradients + 1);
+    b.jobs = ARENA_ARRAY(c->arena, job, p->ngradients + 1);
+    b.chains = ARENA_ARRAY(c->arena, chain, p->ngradients + 1);
+    if (!b.latency || !b.weights || !b.jobs || !b.chains) return base_out_of_memory();
+    if (p->bound_by == CERT_BY_SLOWED) TRY(find_slowed(&b, compute, &slowed));
+    if (p->bound_by == CERT_BY_LINES || b.by_sets) TRY(some_end(&b, &ends));
+    if (c->message || !ends || slowed >= p->bound) return NULL;
+    return BAD(c, "some buckets may end the step before %lld ns", p->bound);
 }
 
 weft_status cert_check_buckets(cert_checker *c, size_t pass) {
-    plan_check p = {.c = c};
-    static weft_status (*const checks[])(plan_check *) = {make_room, check_gradients, check_buckets, check_bound};
-    TRY(cert_plan_read(c, pass, &p.plan));
-    for (size_t i = 0; i < sizeof checks / sizeof *checks && !c->message; i++) TRY(checks[i](&p));
-    const cert_plan *plan = &p.plan;
-    json_int_t compute = p.played.compute;
-    if (!c->message && (compute != plan->compute_ns || p.played.step != plan->step || plan->bound < 0 ||
-                        plan->step - compute != plan->exposed || plan->step - plan->bound != plan->gap))
-        return BAD(c, "the step ends at %lld ns, not as is said", p.played.step);
-    c->step_ns = plan->step;
-    c->bound_ns = plan->bound;
-    return c->message ? NULL : cert_tell_gap(c, plan, &p.played);
+    cert_plan plan;
+    cert_clock clock;
+    TRY(cert_plan_read(c, pass, &plan));
+    if (!c->message) TRY(cert_plan_bind(c, pass, &plan, &clock));
+    if (!c->message) TRY(check_times(c, &plan, &clock));
+    if (!c->message) TRY(check_bound(c, &plan));
+    c->step_ns = plan.step;
+    c->bound_ns = plan.bound;
+    return c->message ? NULL : cert_tell_gap(c, &plan, &clock);
 }

@@ -348,7 +348,7 @@ typedef struct cert_bucket_said {
     json_int_t after, needed; /* in the program that was made, where that is told */
 } cert_bucket_said;
 
-/* What a bound follows from (bound.c). */
+/* What a bound follows from (buckets.c). */
 typedef enum cert_bound_by { CERT_BY_COMPUTE, CERT_BY_SLOWED, CERT_BY_LINES, CERT_BY_SETS } cert_bound_by;
 
 typedef struct cert_plan {
@@ -372,6 +372,9 @@ WEFT_MUST_USE weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan
 
 /* --- clock.c: compute and buckets side by side -------------------------------------------------------------------- */
 
+enum { CERT_FULL_SPEED = 1 << 16 };
+json_int_t cert_clock_speed(double factor); /* of what takes so many times as long */
+
 /* It runs its parts one after another: a cost each, or what it takes alone. */
 typedef struct cert_clock_bucket {
     const cert_bucket_kind *kind;
@@ -386,23 +389,18 @@ typedef struct cert_clock {
 } cert_clock;
 void cert_clock_play(cert_clock *clock, const cert_plan *plan);
 
-/* --- the bound of a bucket plan: no buckets end a step earlier, in whatever order ----------------------------------
- */
+/* plan_members.c. The plan is of the program, and gradients take the times that are said; what the clock plays. */
+WEFT_MUST_USE weft_status cert_plan_bind(cert_checker *c, size_t pass, cert_plan *plan, cert_clock *to);
 
-enum { CERT_PARTS = 1024, CERT_SETS_MOST = 12, CERT_STATES = 1 << 16 };
+/* --- lines.c: lines below what buckets cost ----------------------------------------------------------------------- */
 
-/* bound.c. As it is said; then whether it follows from what is said, where compute takes so long. */
-WEFT_MUST_USE weft_status cert_bound_read(cert_checker *c, const json_t *from, cert_plan *to);
-WEFT_MUST_USE weft_status cert_bound_check(cert_checker *c, const cert_plan *plan, json_int_t compute);
-/* lines.c. What a bucket of a kind takes beside what its gradients weigh, at least, by the first nprices of its costs;
- * weights are by gradient, all in 1 / CERT_PARTS of a nanosecond. */
+enum { CERT_PARTS = 1024 };
+#define CERT_MOST_NS (INT64_C(1) << 42) /* an hour: what takes longer has no bound but compute */
+
+/* What a bucket of a kind takes beside what its gradients weigh, at least, by the first nprices of its costs; weights
+ * are by gradient, all in 1 / CERT_PARTS of a nanosecond. */
 WEFT_MUST_USE weft_status cert_weigh(cert_checker *c, const cert_plan *plan, size_t kind, size_t nprices,
                                      json_int_t *latency, json_int_t *weights);
-/* least.c: the step by lines. sets.c: whether some sets in some order end it by then. slowed.c: the step where compute
- * and collectives slow one another down. */
-WEFT_MUST_USE weft_status cert_step_by_lines(cert_checker *c, const cert_plan *plan, json_int_t *out);
-WEFT_MUST_USE weft_status cert_sets_end_by(cert_checker *c, const cert_plan *plan, json_int_t limit, bool *out);
-WEFT_MUST_USE weft_status cert_step_slowed(cert_checker *c, const cert_plan *plan, json_int_t compute, json_int_t *out);
 
 /* Of a plan that holds: why it is more than 1 % above its bound. It plays the clock again (gap.c). */
 WEFT_MUST_USE weft_status cert_tell_gap(cert_checker *c, const cert_plan *plan, cert_clock *clock);

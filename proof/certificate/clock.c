@@ -2,16 +2,14 @@
  * task beside the other goes on more slowly. What is left of it is in parts of a nanosecond at full speed. */
 #include "proof/certificate/certificate.h"
 
-enum { FULL = 1 << 16 };
-
 typedef struct task {
-    json_int_t left; /* nanoseconds at full speed, times FULL; -1: nothing runs */
+    json_int_t left; /* nanoseconds at full speed, times CERT_FULL_SPEED; -1: nothing runs */
     json_int_t speed;
     size_t bucket, part; /* of a lane: the one at hand, or that comes next */
 } task;
 
-static json_int_t slowed(double factor) {
-    json_int_t speed = (json_int_t)(FULL / factor + 0.5);
+json_int_t cert_clock_speed(double factor) {
+    json_int_t speed = (json_int_t)(CERT_FULL_SPEED / factor + 0.5);
     return speed < 1 ? 1 : speed;
 }
 
@@ -42,7 +40,7 @@ static void begin_part(cert_clock *clock, const cert_plan *plan, task *lane, siz
     cert_clock_bucket *b = &clock->buckets[lane->bucket];
     if (b->after > (json_int_t)ndone) return;
     if (lane->part == 0) b->start = now;
-    lane->left = (b->kind->ncosts ? cert_price_ns(b->kind->costs, lane->part, b->nbytes) : b->alone) * FULL;
+    lane->left = (b->kind->ncosts ? cert_price_ns(b->kind->costs, lane->part, b->nbytes) : b->alone) * CERT_FULL_SPEED;
 }
 
 static void end_part(cert_clock *clock, const cert_plan *plan, task *lane, json_int_t now) {
@@ -56,24 +54,24 @@ static void end_part(cert_clock *clock, const cert_plan *plan, task *lane, json_
 
 /* Collectives of a lane slow compute down, and it them. */
 static void set_speeds(const cert_clock *clock, const cert_plan *plan, task *compute, task *lanes) {
-    compute->speed = FULL;
+    compute->speed = CERT_FULL_SPEED;
     for (size_t k = 0; k < CERT_LANES; k++) {
-        lanes[k].speed = FULL;
+        lanes[k].speed = CERT_FULL_SPEED;
         if (compute->left < 0 || lanes[k].left < 0) continue;
         const cert_bucket_kind *kind = clock->buckets[lanes[k].bucket].kind;
         if (kind->ncosts && lanes[k].part >= kind->ncollectives) continue;
-        compute->speed = slowed(plan->compute_factor);
-        lanes[k].speed = slowed(plan->collective_factor);
+        compute->speed = cert_clock_speed(plan->compute_factor);
+        lanes[k].speed = cert_clock_speed(plan->collective_factor);
     }
 }
 
 void cert_clock_play(cert_clock *clock, const cert_plan *plan) {
-    task compute = {-1, FULL, 0, 0}, lanes[CERT_LANES];
+    task compute = {-1, CERT_FULL_SPEED, 0, 0}, lanes[CERT_LANES];
     size_t instr = 0;
-    for (size_t k = 0; k < CERT_LANES; k++) lanes[k] = (task){-1, FULL, next_of(clock, plan, k, 0), 0};
+    for (size_t k = 0; k < CERT_LANES; k++) lanes[k] = (task){-1, CERT_FULL_SPEED, next_of(clock, plan, k, 0), 0};
     for (json_int_t now = 0;; clock->step = now) {
         if (compute.left < 0 && instr < plan->nplayed && may_compute(clock, lanes, instr)) {
-            compute.left = plan->played[instr] * FULL;
+            compute.left = plan->played[instr] * CERT_FULL_SPEED;
             clock->compute += plan->played[instr];
         }
         for (size_t k = 0; k < CERT_LANES; k++) begin_part(clock, plan, &lanes[k], instr, now);

@@ -11,7 +11,6 @@
 #define BAD(c, ...) cert_refuse(c, "bucket plan: " __VA_ARGS__)
 enum { MOST_STEPS = 1 << 20 };
 static const double rounding = 1e-12; /* of doubles that were rounded some times */
-static const json_int_t most_ns = INT64_C(1) << 42;
 
 /* --- costs do not fall -------------------------------------------------------------------------------------------- */
 
@@ -66,7 +65,7 @@ static bool is_below_rising(const cert_price *p, double latency, double slope, j
 
 static bool is_below(const cert_price *p, cert_line line, json_int_t least, json_int_t most) {
     double latency = (double)line.latency / CERT_PARTS, slope = line.slope * (1 + rounding);
-    if (!(latency + slope * (double)most < (double)most_ns)) return false;
+    if (!(latency + slope * (double)most < (double)CERT_MOST_NS)) return false;
     if (p->measured || p->nways) return (latency <= 0 && slope <= 0) || is_below_rising(p, latency, slope, least, most);
     return is_below_links(p, latency, slope, (double)least, (double)most);
 }
@@ -95,7 +94,7 @@ static bool find_extent(const cert_plan *plan, size_t kind, extent *out) {
 
 static json_int_t alone_of(const cert_bucket_kind *k, const cert_gradient *g, size_t nprices) {
     json_int_t ns = nprices == k->ncosts ? g->alone : cert_prices_ns(k->costs, nprices, g->nbytes);
-    return (ns < most_ns ? ns : most_ns) * CERT_PARTS;
+    return (ns < CERT_MOST_NS ? ns : CERT_MOST_NS) * CERT_PARTS;
 }
 
 /* All weights and latencies together fit into 64 bits by far. */

@@ -1,6 +1,6 @@
-/* plan_read.c: the bucket plan of a certificate as structs. Types and ranges are looked at here; whether it is true is
- * for buckets.c. */
-#include <stdlib.h>
+/* plan_read.c: the bucket plan of a certificate as structs. Types and ranges are looked at here; whether it is of the
+ * program is for plan_members.c, and whether it is true for buckets.c. */
+#include <math.h>
 
 #include "proof/certificate/certificate.h"
 
@@ -99,46 +99,43 @@ static weft_status read_slowed(cert_checker *c, const json_t *from, cert_plan *t
     return NULL;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp((*(cert_gradient *const *)a)->var, (*(cert_gradient *const *)b)->var);
+/* What a bound follows from. */
+static const char *const names[] = {
+    [CERT_BY_COMPUTE] = "compute", [CERT_BY_SLOWED] = "slowed", [CERT_BY_LINES] = "lines", [CERT_BY_SETS] = "sets"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static weft_status read_lines(cert_checker *c, const json_t *list, cert_bucket_kind *to) {
+    cert_line *lines = ARENA_ARRAY(c->arena, cert_line, json_array_size(list) + 1);
+    if (!lines) return base_out_of_memory();
+    to->counts = true;
+    to->lines = lines;
+    to->nlines = json_array_size(list);
+    for (size_t i = 0; i < to->nlines; i++)
+        if (json_unpack(json_array_get(list, i), "[I,F]", &lines[i].latency, &lines[i].slope) != 0 ||
+            lines[i].latency < 0 || !(lines[i].slope >= 0) || !isfinite(lines[i].slope))
+            return BAD(c, "line %zu of the bound is none", i);
+    return NULL;
 }
 
-/* A stream of the program: its name, or without one that of a ring. */
-typedef struct lane_stream {
-    const char *name; /* NULL: not seen yet */
-    int64_t of_ring;
-} lane_stream;
-
-static bool is_on_lane(const cert_checker *c, int64_t number, size_t lane, lane_stream *streams) {
-    uint32_t at = c->new_position[number];
-    if (at == CERT_NONE) return true; /* a later pass removed it, with a claim of its own */
-    const char *own = weft_op_stream(c->new_ops[at]);
-    int64_t of_ring = *own ? 0 : cert_ring_of(c->new_ops[at]);
-    if (!streams[lane].name) streams[lane] = (lane_stream){own, of_ring};
-    for (size_t k = 0; k < CERT_LANES; k++) {
-        bool same = streams[k].name && strcmp(streams[k].name, own) == 0 && streams[k].of_ring == of_ring;
-        if (same != (k == lane)) return false;
-    }
-    return true;
-}
-
-/* Which op reduces each gradient with others: as the pass claims, and claims.c checks. */
-static weft_status find_members(cert_checker *c, size_t pass, cert_plan *to) {
-    lane_stream streams[CERT_LANES] = {{NULL, 0}};
-    cert_gradient **list = ARENA_ARRAY(c->arena, cert_gradient *, to->ngradients + 1);
-    if (!list) return base_out_of_memory();
-    for (size_t i = 0; i < to->ngradients; i++) list[i] = &to->gradients[i], list[i]->op = -1;
-    if (to->ngradients) qsort(list, to->ngradients, sizeof *list, by_name);
-    for (size_t i = 0; i < c->doc.nclaims; i++) {
-        const cert_claim *claim = &c->doc.claims[i];
-        cert_gradient key = {.var = claim->var}, *at = &key, **found;
-        if (claim->kind != CERT_MEMBER || claim->pass != pass) continue;
-        found = bsearch(&at, list, to->ngradients, sizeof at, by_name);
-        if (!found || claim->op < 0 || (size_t)claim->op >= c->nnumbers)
-            return BAD(c, "\"%s\" is in a bucket of the program only", claim->var);
-        (*found)->op = claim->op;
-        if (!is_on_lane(c, claim->op, to->kinds[(*found)->kind].lane, streams))
-            return BAD(c, "lanes are not the streams of the program: \"%s\"", claim->var);
+static weft_status read_bound(cert_checker *c, const json_t *from, cert_plan *to) {
+    const char *by = "";
+    const json_t *lines = json_object_get(from, "lines"), *list;
+    json_int_t lane = 0;
+    int as_one = 0;
+    size_t n = 0, k;
+    if (json_unpack((json_t *)from, "{s:s,s?I,s?I,s?b}", "by", &by, "lane", &lane, "tail_ns", &to->bound_tail, "as_one",
+                    &as_one) != 0)
+        return BAD(c, "it does not say what its bound follows from");
+    while (n < NAMES && strcmp(names[n], by) != 0) n++;
+    if (n == NAMES || lane < 0 || lane >= CERT_LANES || to->bound_tail < 0 || json_array_size(lines) > to->nkinds)
+        return BAD(c, "its bound follows from nothing that is known");
+    to->bound_by = (cert_bound_by)n;
+    to->bound_lane = (size_t)lane;
+    to->bound_as_one = as_one;
+    json_array_foreach(lines, k, list) {
+        if (json_is_null(list)) continue;
+        if (to->kinds[k].lane != to->bound_lane) return BAD(c, "its bound is of kinds of several lanes");
+        TRY(read_lines(c, list, &to->kinds[k]));
     }
     return NULL;
 }
@@ -160,6 +157,6 @@ weft_status cert_plan_read(cert_checker *c, size_t pass, cert_plan *to) {
     TRY(read_gradients(c, json_object_get(from, "gradients"), to));
     if (!c->message) TRY(read_buckets(c, json_object_get(from, "buckets"), made, to));
     if (!c->message) TRY(read_slowed(c, json_object_get(from, "slowed"), to));
-    if (!c->message) TRY(cert_bound_read(c, json_object_get(from, "bound"), to));
-    return c->message ? NULL : find_members(c, pass, to);
+    if (!c->message) TRY(read_bound(c, json_object_get(from, "bound"), to));
+    return NULL;
 }
