@@ -41,7 +41,7 @@ typedef struct cli_command {
 /* The first error that the diagnostic sink printed: cli_fail does not repeat it. */
 typedef struct cli_told {
     char text[2000];
-    size_t nwarnings; /* that it printed too */
+    size_t counts[3]; /* by severity, of what was told, printed or not */
 } cli_told;
 
 /* A parsed command line. */

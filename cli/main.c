@@ -6,23 +6,33 @@
 
 #include "cli/cli.h"
 
-/* Errors come back as statuses too; the sink shows what a status can only count: every finding with its place. */
+enum { MOST_TOLD = 100 }; /* of one severity */
+static const char *const severities[] = {"note", "warning", "error"};
+
+/* Errors come back as statuses too; the sink shows what a status can only count: findings with their places. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
-    static const char *const words[] = {"note", "warning", "error"};
     static const colour colours[] = {CYAN, YELLOW, RED};
     const char *on = cli_colour(stderr, colours[d->severity]), *off = cli_colour(stderr, PLAIN);
     cli_told *told = user;
-    told->nwarnings += d->severity == WEFT_WARNING;
+    if (told->counts[d->severity]++ >= MOST_TOLD) return;
     if (d->severity == WEFT_ERROR && !told->text[0]) {
         char place[64] = "";
         if (d->line > 0) snprintf(place, sizeof place, ":%d:%d", d->line, d->column);
         snprintf(told->text, sizeof told->text, "%s%s%s%s", d->place, place, d->place[0] ? ": " : "", d->message);
     }
     if (d->line > 0)
-        fprintf(stderr, "%s:%d:%d: %s%s:%s %s\n", d->place, d->line, d->column, on, words[d->severity], off,
+        fprintf(stderr, "%s:%d:%d: %s%s:%s %s\n", d->place, d->line, d->column, on, severities[d->severity], off,
                 d->message);
     else
-        fprintf(stderr, "%s%s%s%s:%s %s\n", d->place, d->place[0] ? ": " : "", on, words[d->severity], off, d->message);
+        fprintf(stderr, "%s%s%s%s:%s %s\n", d->place, d->place[0] ? ": " : "", on, severities[d->severity], off,
+                d->message);
+}
+
+static void print_left_out(const cli_told *told) {
+    for (size_t k = 0; k < sizeof told->counts / sizeof *told->counts; k++) {
+        size_t more = told->counts[k] > MOST_TOLD ? told->counts[k] - MOST_TOLD : 0;
+        if (more) fprintf(stderr, "weft: %zu more %s%s like these\n", more, severities[k], more > 1 ? "s" : "");
+    }
 }
 
 /* The option that `word` names, with `*value` set when it was written --name=value. */
@@ -84,7 +94,8 @@ static bool wants_help(int nwords, char **words) {
 static int run_command(const cli_command *command, int nwords, char **words) {
     if (wants_help(nwords, words)) return cli_print_help(stdout, command), EXIT_DONE;
     size_t room = (size_t)nwords + 1;
-    cli_args args = {.command = command};
+    cli_told told = {.text = ""};
+    cli_args args = {.command = command, .told = &told};
     args.positional = calloc(room, sizeof *args.positional);
     args.names = calloc(room, sizeof *args.names);
     args.values = calloc(room, sizeof *args.values);
@@ -99,14 +110,13 @@ static int run_command(const cli_command *command, int nwords, char **words) {
         result = cli_usage_error(command, "--color: expected auto, always or never, found \"%s\"", colours);
         goto done;
     }
-    cli_told told = {.text = ""};
-    args.told = &told;
     weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .on_diagnostic = print_diagnostic,
                                     .diagnostic_user = &told, .max_kept_nbytes = 1};
     weft_status status = weft_context_create(&options, &args.context);
     result = status ? cli_fail(&args, status) : command->run(&args);
 done:
     weft_context_destroy(args.context);
+    print_left_out(&told);
     free(args.positional);
     free(args.names);
     free(args.values);

@@ -54,7 +54,7 @@ static weft_status set_strict(weft_pass_list *list) {
 
 /* Such as annotations of vars that the program does not have. */
 static weft_status refuse_warnings(const cli_args *args) {
-    size_t n = args->told->nwarnings;
+    size_t n = args->told->counts[WEFT_WARNING];
     if (!n || !cli_given(args, "--strict")) return NULL;
     return weft_status_create(WEFT_REFUSED, args->positional[0], "--strict refuses what %zu warning%s", n,
                               n == 1 ? " tells" : "s tell");

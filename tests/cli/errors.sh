@@ -67,6 +67,15 @@ says 1 '(divide|batch)' 'a batch that does not divide is an error' \
     "$weft" opt "$serial" --passes 'data_parallel: {ranks: 3}' -o "$folder/never.pdmodel"
 [ ! -e "$folder/never.pdmodel" ]; ok $? 'a refused pass list writes nothing'
 
+# Errors alike are told a hundred times, and then counted.
+{
+    printf 'weft: 1\nblocks:\n- vars:\n    x: {float32: [2]}\n  ops:\n'
+    for _ in $(seq 150); do printf '  - {relu: {X: [x]}, out: {Out: [x]}, attrs: {.role: forward, op_role: 1}}\n'; done
+} >"$folder/many.yaml"
+says 1 'weft: 50 more errors like these' 'errors that are many are counted' "$weft" opt "$folder/many.yaml" --passes prune_grad_scale -o "$folder/never.pdmodel"
+[ "$("$weft" opt "$folder/many.yaml" --passes prune_grad_scale -o "$folder/never.pdmodel" 2>&1 | grep -c 'is there twice')" -eq 101 ]
+ok $? 'a hundred of them are printed, and the first again with what it ends'
+
 says 2 'usage: weft opt' 'opt without a program is a usage error' "$weft" opt
 says 2 'one file is for all ranks' 'a certificate has no place for a rank' "$weft" opt "$serial" --certificate "$folder/c{rank}.json" -o "$folder/o.pdmodel"
 says 2 'no option' 'an unknown option is a usage error' "$weft" run "$serial" --no-such-option
