@@ -7,10 +7,7 @@
 #define EXECUTOR_KERNELS_LANES_H
 
 #include "executor/kernels/typed.h"
-
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
+#include "executor/kernels/vec.h"
 
 enum { LANES = 32 };
 
@@ -72,143 +69,107 @@ DEFINE_REDUCTIONS(WEFT_FP64, fp64, double)
         return lane[0];                                                                                                \
     }
 DEFINE_MAX(WEFT_FP64, fp64, double)
+#undef DEFINE_MAX
 
-/* The same of fp32, which is where time goes, in GCC's and clang's vector types: lanes 0 .. 15 and 16 .. 31 are two
- * vectors that stay in registers. A tail is copied to where the other lanes are neutral. */
-typedef float lanes16 __attribute__((vector_size(64)));
-typedef uint32_t lanes16_bits __attribute__((vector_size(64)));
-typedef float lanes8 __attribute__((vector_size(32)));
-typedef float lanes4 __attribute__((vector_size(16)));
+/* The same of fp32, which is where time goes, in vectors of the machine: all lanes are PARTS of them that stay in
+ * registers. A tail is read into where the other lanes are neutral. */
+enum { PARTS = LANES / VEC };
+#define EACH_PART(j) _Pragma("GCC unroll 8") for (int j = 0; j < PARTS; j++)
 
-#if defined(__AVX512F__)
-static inline __mmask16 lanes_mask(int64_t n) {
-    return (__mmask16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1 : 0);
-}
-#endif
-
-/* The first n lanes from p, the others `rest`; and back. n may be below 0 or above 16. */
-static inline lanes16 lanes_load(const float *p, int64_t n, float rest) {
-#if defined(__AVX512F__)
-    return (lanes16)_mm512_mask_loadu_ps(_mm512_set1_ps(rest), lanes_mask(n), p);
-#else
-    lanes16 v = rest - (lanes16){0};
-    if (n > 0) memcpy(&v, p, (size_t)(n < 16 ? n : 16) * sizeof *p);
-    return v;
-#endif
-}
-/* The first n lanes, the others 0. */
-static inline lanes16 lanes_keep(lanes16 v, int64_t n) {
-    const lanes16_bits number = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    return (lanes16)((lanes16_bits)v & (lanes16_bits)(number < (uint32_t)(n < 0 ? 0 : n > 16 ? 16 : n)));
-}
-static inline void lanes_store(float *p, lanes16 v, int64_t n) {
-#if defined(__AVX512F__)
-    _mm512_mask_storeu_ps(p, lanes_mask(n), (__m512)v);
-#else
-    if (n > 0) memcpy(p, &v, (size_t)(n < 16 ? n : 16) * sizeof *p);
-#endif
+/* Lanes 0 .. 15 with lanes 16 .. 31 added to them. */
+typedef struct lanes16 {
+    vec part[PARTS / 2];
+} lanes16;
+static inline __attribute__((always_inline)) lanes16 lanes_halve(const vec lane[PARTS]) {
+    lanes16 half;
+    _Pragma("GCC unroll 4") for (int j = 0; j < PARTS / 2; j++) half.part[j] = lane[j] + lane[j + PARTS / 2];
+    return half;
 }
 
-#define LANES_FOLD(v, combine, out)                                                                                    \
-    do {                                                                                                               \
-        lanes8 a8_ = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);                                            \
-        lanes8 b8_ = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);                                      \
-        a8_ = combine(a8_, b8_);                                                                                       \
-        lanes4 a4_ = __builtin_shufflevector(a8_, a8_, 0, 1, 2, 3),                                                    \
-               b4_ = __builtin_shufflevector(a8_, a8_, 4, 5, 6, 7);                                                    \
-        a4_ = combine(a4_, b4_);                                                                                       \
-        b4_ = __builtin_shufflevector(a4_, a4_, 2, 3, 2, 3);                                                           \
-        a4_ = combine(a4_, b4_);                                                                                       \
-        b4_ = __builtin_shufflevector(a4_, a4_, 1, 1, 1, 1);                                                           \
-        a4_ = combine(a4_, b4_);                                                                                       \
-        (out) = a4_[0];                                                                                                \
-    } while (0)
-#define LANES_ADD(a, b) ((a) + (b))
-/* b > a ? b : a, which C does not have of vectors. */
-#if defined(__AVX512F__)
-static inline lanes16 lanes_max16(lanes16 a, lanes16 b) {
-    return (lanes16)_mm512_max_ps((__m512)b, (__m512)a);
+#define LANES_NUMBER(i, unused) (i)
+/* Whether a lane is one of the first n. */
+static inline vec_bits lanes_among(int64_t n) {
+    const vec_bits number = {VEC_LANES(LANES_NUMBER, 0)};
+    return number < (int32_t)n - (vec_bits){0};
 }
-static inline lanes8 lanes_max8(lanes8 a, lanes8 b) {
-    return (lanes8)_mm256_max_ps((__m256)b, (__m256)a);
+static inline int64_t lanes_count(int64_t n) {
+    return n < 0 ? 0 : n > VEC ? VEC : n;
 }
-static inline lanes4 lanes_max4(lanes4 a, lanes4 b) {
-    return (lanes4)_mm_max_ps((__m128)b, (__m128)a);
+/* The first n lanes from p, the others `rest`; those of v, the others 0; and back. n may be below 0 or above VEC. */
+static inline vec lanes_load(const float *p, int64_t n, float rest) {
+    if (n >= VEC) return vec_load(p);
+    int64_t count = lanes_count(n);
+    vec_bits among = lanes_among(count);
+    return (vec)(((vec_bits)vec_load_first(p, count) & among) | ((vec_bits)vec_all(rest) & ~among));
 }
-#define LANES_MAX(a, b) _Generic((a), lanes16 : lanes_max16, lanes8 : lanes_max8, lanes4 : lanes_max4)(a, b)
-#else
-#define LANES_MAX(a, b)                                                                                                \
-    (__typeof__(a))((((b) > (a)) & (__typeof__((b) > (a)))(b)) | (~((b) > (a)) & (__typeof__((b) > (a)))(a)))
-#endif
+static inline vec lanes_keep(vec v, int64_t n) {
+    return n >= VEC ? v : (vec)((vec_bits)v & lanes_among(lanes_count(n)));
+}
+static inline void lanes_store(float *p, vec v, int64_t n) {
+    if (n >= VEC)
+        vec_store(p, v);
+    else
+        vec_store_first(p, v, lanes_count(n));
+}
 
-static inline float fold_sum_fp32(const float lane[LANES]) {
-    lanes16 low, high;
-    float sum;
-    memcpy(&low, lane, sizeof low);
-    memcpy(&high, lane + 16, sizeof high);
-    low += high;
-    LANES_FOLD(low, LANES_ADD, sum);
-    return sum;
+/* Lane 0: all lanes added up, or (largest) b > a ? b : a of them; a half is combined with the other, and so on. */
+#define LANES_BEHIND(i, step) (((i) + (step)) % VEC)
+#define LANES_COMBINE(step)                                                                                            \
+    if (VEC > (step)) {                                                                                                \
+        vec b = __builtin_shufflevector(v, v, VEC_LANES(LANES_BEHIND, step));                                          \
+        v = largest ? vec_larger(b, v) : v + b;                                                                        \
+    }
+static inline __attribute__((always_inline)) float fold_vec(vec v, bool largest) {
+    LANES_COMBINE(8)
+    LANES_COMBINE(4)
+    LANES_COMBINE(2)
+    LANES_COMBINE(1)
+    return v[0];
+}
+static inline __attribute__((always_inline)) vec fold_parts(lanes16 v) {
+    for (int n = PARTS / 4; n > 0; n /= 2)
+        for (int j = 0; j < n; j++) v.part[j] += v.part[j + n];
+    return v.part[0];
+}
+static inline float fold_lanes(lanes16 v) {
+    return fold_vec(fold_parts(v), false);
 }
 
 /* What is left to fold: sum_lanes for sum_fp32, and so on. */
 static inline lanes16 sum_lanes(int64_t n, const float *x) {
-    lanes16 low = {0}, high = {0}, v;
+    vec lane[PARTS] = {{0}};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        low += v;
-        memcpy(&v, x + i + 16, sizeof v);
-        high += v;
+        EACH_PART(j) lane[j] += vec_load(x + i + j * VEC);
     }
-    if (i < n) {
-        low += lanes_load(x + i, n - i, 0);
-        high += lanes_load(x + i + 16, n - i - 16, 0);
-    }
-    return low + high;
+    for (int j = 0; j < PARTS && i < n; j++, i += VEC) lane[j] += lanes_load(x + i, n - i, 0);
+    return lanes_halve(lane);
 }
 
 static inline lanes16 sum_squares_lanes(int64_t n, const float *x, float shift) {
-    lanes16 low = {0}, high = {0}, v;
+    vec lane[PARTS] = {{0}};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        low += (v - shift) * (v - shift);
-        memcpy(&v, x + i + 16, sizeof v);
-        high += (v - shift) * (v - shift);
+        EACH_PART(j) lane[j] += (vec_load(x + i + j * VEC) - shift) * (vec_load(x + i + j * VEC) - shift);
     }
-    if (i < n) {
-        v = lanes_load(x + i, n - i, shift);
-        low += (v - shift) * (v - shift);
-        v = lanes_load(x + i + 16, n - i - 16, shift);
-        high += (v - shift) * (v - shift);
+    for (int j = 0; j < PARTS && i < n; j++, i += VEC) {
+        vec v = lanes_load(x + i, n - i, shift) - shift;
+        lane[j] += v * v;
     }
-    return low + high;
+    return lanes_halve(lane);
 }
 
 static inline lanes16 dot_lanes(int64_t n, const float *x, float shift, const float *y) {
-    lanes16 low = {0}, high = {0}, v, w;
+    vec lane[PARTS] = {{0}};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        memcpy(&w, y + i, sizeof w);
-        low += (v - shift) * w;
-        memcpy(&v, x + i + 16, sizeof v);
-        memcpy(&w, y + i + 16, sizeof w);
-        high += (v - shift) * w;
+        EACH_PART(j) lane[j] += (vec_load(x + i + j * VEC) - shift) * vec_load(y + i + j * VEC);
     }
-    if (i < n) {
-        low += (lanes_load(x + i, n - i, shift) - shift) * lanes_load(y + i, n - i, 0);
-        high += (lanes_load(x + i + 16, n - i - 16, shift) - shift) * lanes_load(y + i + 16, n - i - 16, 0);
-    }
-    return low + high;
+    for (int j = 0; j < PARTS && i < n; j++, i += VEC)
+        lane[j] += (lanes_load(x + i, n - i, shift) - shift) * lanes_load(y + i, n - i, 0);
+    return lanes_halve(lane);
 }
 
-static inline float fold_lanes(lanes16 v) {
-    float sum;
-    LANES_FOLD(v, LANES_ADD, sum);
-    return sum;
-}
 static inline float sum_fp32(int64_t n, const float *x) {
     return fold_lanes(sum_lanes(n, x));
 }
@@ -219,13 +180,26 @@ static inline float dot_fp32(int64_t n, const float *x, float shift, const float
     return fold_lanes(dot_lanes(n, x, shift, y));
 }
 
+static inline float max_fp32(int64_t n, const float *x) {
+    vec lane[PARTS];
+    int64_t i = 0;
+    EACH_PART(j) lane[j] = vec_all(x[0]);
+    for (; i + LANES <= n; i += LANES) {
+        EACH_PART(j) lane[j] = vec_larger(vec_load(x + i + j * VEC), lane[j]);
+    }
+    for (int j = 0; j < PARTS && i < n; j++, i += VEC) lane[j] = vec_larger(lanes_load(x + i, n - i, x[0]), lane[j]);
+    for (int half = PARTS / 2; half > 0; half /= 2)
+        for (int j = 0; j < half; j++) lane[j] = vec_larger(lane[j + half], lane[j]);
+    return fold_vec(lane[0], true);
+}
+
 /* fold_lanes of up to SIDE_BY_SIDE vectors. Eight at a time take the same sums in a third of the instructions. */
 static inline void fold_rows(const lanes16 *v, int64_t count, float *out) {
 #if defined(__AVX512F__)
     if (count == SIDE_BY_SIDE) {
         __m512 half[4], quarter[2];
         for (int i = 0; i < 4; i++) {
-            __m512 a = (__m512)v[2 * i], b = (__m512)v[2 * i + 1];
+            __m512 a = (__m512)v[2 * i].part[0], b = (__m512)v[2 * i + 1].part[0];
             half[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
         }
         for (int i = 0; i < 2; i++) {
@@ -239,34 +213,18 @@ static inline void fold_rows(const lanes16 *v, int64_t count, float *out) {
         _mm256_storeu_ps(out, _mm512_castps512_ps256(_mm512_permutexvar_ps(row, a)));
         return;
     }
+#elif defined(__AVX__)
+    if (count == SIDE_BY_SIDE) {
+        vec row[SIDE_BY_SIDE];
+        for (int i = 0; i < SIDE_BY_SIDE; i++) row[i] = fold_parts(v[i]);
+        vec_transpose(row);
+        for (int half = SIDE_BY_SIDE / 2; half > 0; half /= 2)
+            for (int i = 0; i < half; i++) row[i] += row[i + half];
+        vec_store(out, row[0]);
+        return;
+    }
 #endif
     for (int64_t k = 0; k < count; k++) out[k] = fold_lanes(v[k]);
 }
-
-#if defined(__AVX512F__)
-static inline float max_fp32(int64_t n, const float *x) {
-    lanes16 low = x[0] - (lanes16){0}, high = low, v;
-    float most;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        low = LANES_MAX(low, v);
-        memcpy(&v, x + i + 16, sizeof v);
-        high = LANES_MAX(high, v);
-    }
-    if (i < n) {
-        v = lanes_load(x + i, n - i, x[0]);
-        low = LANES_MAX(low, v);
-        v = lanes_load(x + i + 16, n - i - 16, x[0]);
-        high = LANES_MAX(high, v);
-    }
-    low = LANES_MAX(low, high);
-    LANES_FOLD(low, LANES_MAX, most);
-    return most;
-}
-#else
-DEFINE_MAX(WEFT_FP32, fp32, float)
-#endif
-#undef DEFINE_MAX
 
 #endif

@@ -29,48 +29,42 @@ static double exp_sum_fp64(int64_t n, const double *x, double top, double least,
     return fold_sum_fp64(lane);
 }
 
-/* vm_exp of 16 elements, for -87 <= x <= 88 and NaN. */
-static inline __attribute__((always_inline)) lanes16 exp_lanes(lanes16 x) {
+/* vm_exp of some elements, for -87 <= x <= 88 and NaN. */
+static inline __attribute__((always_inline)) vec exp_vec(vec x) {
     const float magic = 12582912.0f;
-    lanes16 shifted = x * 1.44269504f + magic, n = shifted - magic;
-    lanes16 r = (x - n * 0.693359375f) + n * 2.12194440e-4f, p = r * 0.00138130854f + 0.00836941879f;
+    vec shifted = x * 1.44269504f + magic, n = shifted - magic;
+    vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f, p = r * 0.00138130854f + 0.00836941879f;
     p = p * r + 0.041668456f;
     p = p * r + 0.166665152f;
     p = p * r + 0.49999994f;
     p = p * (r * r) + r + 1.0f;
-    return (lanes16)((lanes16_bits)p + ((lanes16_bits)shifted << 23));
+    return (vec)((vec_bits)p + ((vec_bits)shifted << 23));
 }
 
 /* No shifted logit is above 0, so vm_exp's limit on that side is not asked for; that on the other alone without clamp.
  */
-static inline __attribute__((always_inline)) lanes16 shifted_exp_lanes(lanes16 x, float top, float least, bool clamps) {
-    lanes16 shifted = x - top, lowest = (clamps ? least : -87.0f) - (lanes16){0};
-    lanes16 e = exp_lanes(LANES_MAX(shifted, lowest));
-    return clamps ? e : (lanes16)((lanes16_bits)e & (lanes16_bits)((shifted >= -87.0f) | (shifted != shifted)));
+static inline __attribute__((always_inline)) vec shifted_exp_vec(vec x, float top, float least, bool clamps) {
+    vec shifted = x - top, lowest = vec_all(clamps ? least : -87.0f);
+    vec e = exp_vec(vec_larger(lowest, shifted));
+    return clamps ? e : (vec)((vec_bits)e & ((shifted >= -87.0f) | (shifted != shifted)));
+}
+/* Of LANES elements, or the first n. */
+static inline __attribute__((always_inline)) void exp_add(int64_t n, const float *x, float top, float least,
+                                                          bool clamps, float *y, vec sum[PARTS]) {
+    EACH_PART(j) {
+        int64_t at = j * VEC;
+        vec v = shifted_exp_vec(lanes_load(x + at, n - at, top), top, least, clamps);
+        lanes_store(y + at, v, n - at);
+        sum[j] += lanes_keep(v, n - at);
+    }
 }
 static inline __attribute__((always_inline)) lanes16 exp_sum_lanes(int64_t n, const float *x, float top, float least,
                                                                    bool clamps, float *y) {
-    lanes16 low = {0}, high = {0}, v;
+    vec sum[PARTS] = {{0}};
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&v, x + i, sizeof v);
-        v = shifted_exp_lanes(v, top, least, clamps);
-        memcpy(y + i, &v, sizeof v);
-        low += v;
-        memcpy(&v, x + i + 16, sizeof v);
-        v = shifted_exp_lanes(v, top, least, clamps);
-        memcpy(y + i + 16, &v, sizeof v);
-        high += v;
-    }
-    if (i < n) {
-        v = shifted_exp_lanes(lanes_load(x + i, n - i, top), top, least, clamps);
-        lanes_store(y + i, v, n - i);
-        low += lanes_keep(v, n - i);
-        v = shifted_exp_lanes(lanes_load(x + i + 16, n - i - 16, top), top, least, clamps);
-        lanes_store(y + i + 16, v, n - i - 16);
-        high += lanes_keep(v, n - i - 16);
-    }
-    return low + high;
+    for (; i + LANES <= n; i += LANES) exp_add(LANES, x + i, top, least, clamps, y + i, sum);
+    if (i < n) exp_add(n - i, x + i, top, least, clamps, y + i, sum);
+    return lanes_halve(sum);
 }
 
 /* Of `count` rows: y = exp(x - top), and its sum in lanes. */

@@ -78,21 +78,27 @@ static void row_sums_fp64(int64_t n, int64_t count, const double *x, const doubl
         out_dot[k] = fold_sum_fp64(dot);
     }
 }
+/* Of LANES elements, or the first n. */
+static inline __attribute__((always_inline)) void add_lanes(int64_t n, const float *x, float mean, const float *scale,
+                                                            const float *dy, vec sum[PARTS], vec dot[PARTS]) {
+    EACH_PART(j) {
+        int64_t at = j * VEC;
+        vec g = lanes_load(dy + at, n - at, 0);
+        if (scale) g *= lanes_load(scale + at, n - at, 0);
+        sum[j] += g;
+        dot[j] += (lanes_load(x + at, n - at, mean) - mean) * g;
+    }
+}
 static void row_sums_fp32(int64_t n, int64_t count, const float *x, const float *mean, const float *scale,
                           const float *dy, float *out_sum, float *out_dot) {
     lanes16 sums[SIDE_BY_SIDE], dots[SIDE_BY_SIDE];
     for (int64_t k = 0; k < count; k++, x += n, dy += n) {
-        lanes16 sum[2] = {{0}, {0}}, dot[2] = {{0}, {0}};
-        for (int64_t i = 0; i < n; i += LANES)
-            for (int half = 0; half < 2; half++) {
-                int64_t at = i + half * (LANES / 2);
-                lanes16 g = lanes_load(dy + at, n - at, 0);
-                if (scale) g *= lanes_load(scale + at, n - at, 0);
-                sum[half] += g;
-                dot[half] += (lanes_load(x + at, n - at, mean[k]) - mean[k]) * g;
-            }
-        sums[k] = sum[0] + sum[1];
-        dots[k] = dot[0] + dot[1];
+        vec sum[PARTS] = {{0}}, dot[PARTS] = {{0}};
+        int64_t i = 0;
+        for (; i + LANES <= n; i += LANES) add_lanes(LANES, x + i, mean[k], scale ? scale + i : NULL, dy + i, sum, dot);
+        if (i < n) add_lanes(n - i, x + i, mean[k], scale ? scale + i : NULL, dy + i, sum, dot);
+        sums[k] = lanes_halve(sum);
+        dots[k] = lanes_halve(dot);
     }
     fold_rows(sums, count, out_sum);
     fold_rows(dots, count, out_dot);

@@ -52,8 +52,8 @@ static void NAME(grad_rows)(int64_t n, int64_t count, const REAL *x, const REAL 
 
 static void NAME(add_params)(int64_t n, int64_t count, const REAL *x, const REAL *mean, const REAL *r, const REAL *dy,
                              REAL *dscale, REAL *dbias) {
-    enum { EACH = 64 / sizeof(REAL), WIDE = 4 };
-    typedef REAL some __attribute__((vector_size(64)));
+    enum { EACH = sizeof(vec) / sizeof(REAL), WIDE = 4 };
+    typedef REAL some __attribute__((vector_size(sizeof(vec))));
     int64_t i = 0;
     for (; i + WIDE * EACH <= n; i += WIDE * EACH) {
         some of_scale[WIDE], of_bias[WIDE], a, d;
