@@ -6,7 +6,8 @@
  * for no more than a dozen. The first strips of A meet B panel by panel. The first of them copies the panel as it
  * reads it, and the next panel comes closer under the others. The other strips, one after another, meet the block of B
  * that is packed by then: C is written along its rows. Where strips are few, B is read as it lies. So is A where its
- * rows are not a multiple of a page apart, and so do not share a cache set.
+ * rows are not a multiple of a page apart, and so do not share a cache set. Of columns of A, four rows would be too
+ * little of each cache line.
  *
  * The invariant: an element of C is one chain of additions over the depth of a block. Those blocks, the same for all
  * elements, are added to C in order. So it does not depend on tiles, on cuts between threads, or on the others. */
@@ -384,9 +385,9 @@ static void multiply_region(const gemm *g, int64_t row, int64_t rows, int64_t co
     _Alignas(LINE) float packed[PACKED];
     int64_t nstrips = (rows + ROWS - 1) / ROWS, ndepths = (g->k + GEMM_DEPTH - 1) / GEMM_DEPTH;
     int64_t page_apart = g->lda % (g->a_transposed ? PAGE / 2 : PAGE);
-    bool by_panels = nstrips <= SOME_STRIPS;
+    bool by_panels = nstrips <= SOME_STRIPS, wastes_lines = g->a_transposed && ROWS * sizeof(float) <= LINE / 4;
     block b = {.g = g, .row = row, .rows = rows, .nstrips = nstrips, .a = packed};
-    b.packs_a = page_apart == 0 && columns > 2 * PANEL;
+    b.packs_a = wastes_lines ? columns > PANEL : page_apart == 0 && columns > 2 * PANEL;
     for (int64_t at = 0, width = by_panels ? columns : BLOCK_COLUMNS; at < columns; at += width)
         for (int64_t i = 0; i < ndepths; i++) {
             b.column = column + at;
