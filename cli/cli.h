@@ -69,6 +69,8 @@ bool cli_double(const cli_args *args, const char *name, double *out);
 /* Prints "weft COMMAND: place: message" to stderr, unless the sink has printed that; frees the status, returns
  * EXIT_WORK_FAILED. */
 int cli_fail(const cli_args *args, weft_status status);
+/* The same behind "[process 1] ", in one write: other processes write to the same stderr. */
+int cli_fail_as(const cli_args *args, const char *speaker, weft_status status);
 /* A usage error: the message and the usage line; returns EXIT_USAGE. */
 int cli_usage_error(const cli_command *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_print_help(FILE *to, const cli_command *command);
@@ -85,6 +87,7 @@ bool cli_print_completion(FILE *to, const char *shell, const cli_command *const 
 
 /* Writes bytes that the library gave away to a file ("-": stdout) through a temporary, and frees them. */
 WEFT_MUST_USE weft_status cli_write_taken(const cli_args *args, const char *path, char *bytes, size_t nbytes);
+bool cli_write_all(int file, const char *bytes, size_t nbytes);
 /* A file of these bytes in $TMPDIR, else /tmp, for another part of the library to read; the caller removes it (unlink).
  * The name becomes "" where there is none. */
 enum { CLI_TEMPORARY_ROOM = 1024 };

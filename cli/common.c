@@ -59,13 +59,16 @@ static void print_name(const cli_command *command) {
 }
 
 int cli_fail(const cli_args *args, weft_status status) {
+    return cli_fail_as(args, "", status);
+}
+
+int cli_fail_as(const cli_args *args, const char *speaker, weft_status status) {
     const char *place = weft_status_place(status), *told = args->told ? args->told->text : "";
     char text[sizeof args->told->text];
     snprintf(text, sizeof text, "%s%s%s", place, place[0] ? ": " : "", weft_status_message(status));
-    if (!*told || strncmp(text, told, strlen(told)) != 0) {
-        print_name(args->command);
-        fprintf(stderr, "%s\n", text);
-    }
+    if (!*told || strncmp(text, told, strlen(told)) != 0)
+        fprintf(stderr, "%s%sweft %s:%s %s\n", speaker, cli_colour(stderr, RED), args->command->name,
+                cli_colour(stderr, PLAIN), text);
     weft_status_free(status);
     return EXIT_WORK_FAILED;
 }

@@ -188,11 +188,12 @@ static weft_status make_words(words *w, const cli_args *args, int nprocesses) {
  * gives the others a second for theirs, and mpirun ends who is left. If it does not, or not in time, we do. */
 static const double last_words_seconds = 0.3, patience_seconds = 6;
 
-/* What Open MPI is told to end with, it kills a second later. SIGUSR1 and SIGUSR2 it only hands on, and runs take them
- * for SIGINT and SIGTERM (run_stop.c): so the first one asks, and the second one ends. */
+/* SIGHUP is handed on as SIGTERM. What Open MPI is told to end with, it kills a second later. SIGUSR1 and SIGUSR2 it
+ * only hands on, and runs take them for SIGINT and SIGTERM (run_stop.c): so the first one asks, and the second one
+ * ends. */
 static void pass_on(int number) {
-    int number_there = number;
-    if (is_open_mpi_child && !was_asked && number != SIGHUP) number_there = number == SIGINT ? SIGUSR1 : SIGUSR2;
+    int number_there = number == SIGHUP ? SIGTERM : number;
+    if (is_open_mpi_child && !was_asked) number_there = number == SIGINT ? SIGUSR1 : SIGUSR2;
     was_asked = 1;
     if (child > 0) kill((pid_t)child, number_there);
 }
@@ -208,6 +209,7 @@ static void leave_terminal(void) {
 typedef struct watch {
     const cli_args *args;
     weft_flights *flights;
+    const char *launcher; /* mpirun's name */
     int nprocesses;
     int *processes;   /* a handle each, -1: not come yet, or elsewhere; -2: gone. Then mpirun's */
     int deaths;       /* the epoll of all handles: it tells of deaths in their order, as poll does not */
@@ -381,6 +383,20 @@ static void remove_half_written(const watch *w, int index) {
     }
 }
 
+/* Where it cannot start processes on other hosts, mpirun says nothing in words, or too many. */
+static void say_nobody_came(const watch *w, int result) {
+    const char *hosts = cli_value(w->args, "--hosts"), *agent = cli_value(w->args, "--launch-agent");
+    for (int i = 0; i < w->nprocesses; i++)
+        if (w->processes[i] != -1) return;
+    if (!result || was_asked) return;
+    fprintf(stderr, "weft %s: %s ended with exit status %d, and no process of this host had begun%s%s%s%s\n",
+            w->args->command->name, w->launcher, result, hosts ? "; those of --hosts " : "", hosts ? hosts : "",
+            hosts ? " are started by " : "",
+            !hosts  ? ""
+            : agent ? agent
+                    : "ssh");
+}
+
 static int wait_for_all(watch *w) {
     int status = 0, own = w->nprocesses;
     bool has_ended = false;
@@ -393,11 +409,13 @@ static int wait_for_all(watch *w) {
         look_at_processes(w, has_ended);
         if (w->failed_at && !has_ended) end_others(w);
     }
+    int result = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    say_nobody_came(w, result);
     kill_all(w); /* whoever mpirun has left */
     for (int i = 0; i < w->nprocesses && w->failed_at > 0; i++) remove_half_written(w, i);
     for (int i = 0; i <= own; i++)
         if (w->processes[i] >= 0) close(w->processes[i]);
-    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    return result;
 }
 
 /* --- the child ---------------------------------------------------------------------------------------------------- */
@@ -418,8 +436,7 @@ static weft_status start(const words *w, const weft_flights *flights) {
     if (pid == 0) become(w, variable, parent);
     if (pid < 0) return weft_status_create(WEFT_IO, w->items[0], "cannot start: %s", strerror(errno));
     child = (sig_atomic_t)pid;
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        sigaction(passed[i], &(struct sigaction){.sa_handler = pass_on}, NULL);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) stop_catch(passed[i], pass_on);
     return NULL;
 }
 
@@ -446,6 +463,7 @@ int launch(const cli_args *args, int nprocesses) {
     if (!status) status = weft_flights_create(nprocesses, &flights);
     if (!status) status = start(&w, flights);
     all.flights = flights;
+    all.launcher = w.count ? w.items[0] : "";
     int result = status ? cli_fail(args, status) : wait_for_all(&all);
     weft_flights_destroy(flights);
     words_fini(&w);

@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "weft/processes.h"
+#include "weft/program.h"
 
 /* Rows of an option table. */
 #define LAUNCH_OPTIONS                                                                                                 \
@@ -22,6 +23,9 @@
 bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses);
 /* Whether torchrun has started this process, and process 0 starts the run's: this one has nothing to do. */
 bool launch_is_elsewhere(void);
+/* The program that is given as "-": the launcher keeps it for the processes that it starts, and they take it. */
+WEFT_MUST_USE weft_status launch_keep_stdin(const cli_args *args, weft_program *const *programs);
+void launch_take_stdin(void);
 /* Of the options of a command: those that processes which were started do not get. */
 bool launch_is_own_option(const char *name);
 /* Starts them with this command line and waits for their end: the worst exit status. */

@@ -62,6 +62,22 @@ static bool read_host(const char *text, size_t nbytes, long long *out_count) {
     return colon > text && cli_read_int(count, 1, INT_MAX, out_count);
 }
 
+/* What has no meaning, or no effect, with or without --hosts. */
+static bool hosts_make_sense(const cli_args *args) {
+    bool has_hosts = cli_given(args, "--hosts");
+    if (cli_given(args, "--launch-agent") && !has_hosts) {
+        cli_usage_error(args->command, "--launch-agent: expected --hosts");
+        return false;
+    }
+    for (size_t i = 0; has_hosts && i < args->npositional; i++) {
+        if (strcmp(args->positional[i], "-") != 0) continue;
+        cli_usage_error(args->command,
+                        "--hosts: expected a program in a file, which other hosts can read, found \"-\"");
+        return false;
+    }
+    return true;
+}
+
 /* A host without a count has room for any number. */
 static bool hosts_fit(const cli_args *args, int nprocesses) {
     const char *at = cli_value(args, "--hosts");
@@ -119,7 +135,7 @@ bool launch_wanted(const cli_args *args, int nranks, int *out_nprocesses) {
     if (by_torchrun && !torchrun_fits(args, &t, nranks)) *out_nprocesses = -1;
     if (*out_nprocesses == 0 && !cli_int(args, "--processes", 1, nranks, &nprocesses)) *out_nprocesses = -1;
     if (*out_nprocesses < 0 || !(is_asked || (by_environment && nprocesses > 1))) return false;
-    bool fits = hosts_fit(args, (int)nprocesses);
+    bool fits = hosts_make_sense(args) && hosts_fit(args, (int)nprocesses);
     *out_nprocesses = fits ? (int)nprocesses : -1;
     return fits;
 }

@@ -373,9 +373,17 @@ static weft_status report(session *s) {
     return status ? status : save_profiles(s->args, s->trainer, s->speaks);
 }
 
+/* What several processes would say alike one of them says. */
 static int fail(const session *s, weft_status status) {
-    if (s->processes && !s->speaks) fprintf(stderr, "[process %d] ", weft_processes_index(s->processes));
-    return cli_fail(s->args, status);
+    char text[2000], speaker[32] = "";
+    if (!s->processes) return cli_fail(s->args, status);
+    snprintf(text, sizeof text, "%s: %s", weft_status_place(status), weft_status_message(status));
+    if (!weft_processes_tells_first(s->processes, text)) {
+        weft_status_free(status);
+        return EXIT_WORK_FAILED;
+    }
+    if (!s->speaks) snprintf(speaker, sizeof speaker, "[process %d] ", weft_processes_index(s->processes));
+    return cli_fail_as(s->args, speaker, status);
 }
 
 /* --resume is --load. */
@@ -421,8 +429,10 @@ int run_command(cli_args *args) {
         !output_names_are_good(args))
         return EXIT_USAGE;
     int nprocesses = 0;
-    if (weft_processes_launched())
+    if (weft_processes_launched()) {
         stop_watch(true, false); /* what the launcher hands on may come before all are there */
+        launch_take_stdin();
+    }
     bool is_usable = cli_session_init(&s.in, args) && run_read_watchdog(args, &s.watchdog, &s.first_step) &&
                      run_read_rings(args, &s.rings) && replan_read(args, &s.replan) &&
                      run_read_collectives(args, &s.collectives);
@@ -431,6 +441,7 @@ int run_command(cli_args *args) {
     weft_status status = is_usable && !waits ? cli_session_load_programs(&s.in) : NULL;
     bool launches = !status && is_usable && launch_wanted(args, s.in.nranks, &nprocesses);
     if (launches) status = check_programs(&s);
+    if (launches && !status) status = launch_keep_stdin(args, s.in.programs);
     if (status) {
         session_fini(&s);
         return cli_fail(args, status);

@@ -67,8 +67,8 @@ const cli_command command_run = {
         "Trains a program on ranks that are threads, or processes (--launch): one program for all, or one each.\n"
         "Prints step,rank,name,value for every fetched var of one element.\n"
         "A program that would let replicas drift apart, as a serial one on several ranks does, is refused.\n"
-        "SIGINT and SIGTERM end it behind the step at hand: --save is written, the exit status is 130 or 143. A\n"
-        "second one ends it at once.\n"
+        "SIGINT, SIGTERM and SIGHUP end it behind the step at hand: --save is written, the exit status is 130, 143 or\n"
+        "129. A second one ends it at once.\n"
         "--device null is weft simulate, which computes nothing.",
     .options = options,
     .noptions = sizeof options / sizeof *options,

@@ -65,7 +65,9 @@ WEFT_MUST_USE weft_status check_outputs(const cli_args *args, int nranks);
 
 /* --- run_stop.c --------------------------------------------------------------------------------------------------- */
 
-/* From now on SIGINT and SIGTERM ask for the end of the run; the second one ends it at once. */
+/* A handler for a signal; SIGHUP stays ignored where whoever started us had it so, as nohup does. */
+void stop_catch(int number, void (*handler)(int));
+/* From now on SIGINT, SIGTERM and SIGHUP ask for the end of the run; the second one ends it at once. */
 void stop_watch(bool is_launched, bool speaks);
 int stop_asked(void); /* the first one's number; 0: none */
 const char *stop_name(void);

@@ -1,6 +1,6 @@
-/* run_stop.c: SIGINT and SIGTERM. The first one asks the run to stop behind the step at hand; the second ends the
- * process, once the file is whole that is being written; a third does not wait for that. In a run of several processes
- * launch.c hands them on as SIGUSR1 and SIGUSR2. */
+/* run_stop.c: SIGINT, SIGTERM and SIGHUP. The first one asks the run to stop behind the step at hand; the second ends
+ * the process, once the file is whole that is being written; a third does not wait for that. In a run of several
+ * processes launch.c hands them on as SIGUSR1 and SIGUSR2. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,12 +22,17 @@ static void on_signal(int given) {
     }
 }
 
-void stop_watch(bool is_launched, bool speaks) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    is_quiet = !speaks;
+void stop_catch(int number, void (*handler)(int)) {
+    struct sigaction now, action = {.sa_handler = handler, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    for (int i = 0; i < (is_launched ? 4 : 2); i++) sigaction(numbers[i], &action, NULL);
+    bool is_ignored = sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (number != SIGHUP || !is_ignored) sigaction(number, &action, NULL);
+}
+
+void stop_watch(bool is_launched, bool speaks) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    is_quiet = !speaks;
+    for (int i = 0; i < (is_launched ? 5 : 3); i++) stop_catch(numbers[i], on_signal);
 }
 
 int stop_asked(void) {
@@ -35,7 +40,7 @@ int stop_asked(void) {
 }
 
 const char *stop_name(void) {
-    return asked == SIGINT ? "SIGINT" : asked ? "SIGTERM" : "a signal to another process";
+    return asked == SIGINT ? "SIGINT" : asked == SIGHUP ? "SIGHUP" : asked ? "SIGTERM" : "a signal to another process";
 }
 
 void stop_hold(bool writes) {

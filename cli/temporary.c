@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 
-static bool write_all(int file, const char *bytes, size_t nbytes) {
+bool cli_write_all(int file, const char *bytes, size_t nbytes) {
     while (nbytes) {
         ssize_t n = write(file, bytes, nbytes);
         if (n < 0 && errno == EINTR) continue;
@@ -22,7 +22,7 @@ weft_status cli_put_temporary(const char *bytes, size_t nbytes, char name[CLI_TE
     if (!folder || !*folder) folder = "/tmp";
     int length = snprintf(name, CLI_TEMPORARY_ROOM, "%s/weft-XXXXXX", folder), file = -1;
     if (length < CLI_TEMPORARY_ROOM) file = mkstemp(name);
-    bool good = file >= 0 && write_all(file, bytes, nbytes);
+    bool good = file >= 0 && cli_write_all(file, bytes, nbytes);
     int why = errno;
     if (file >= 0) close(file);
     if (good) return NULL;

@@ -21,6 +21,7 @@ static const char *const variable = "WEFT_FLIGHT"; /* "PATH:MARK" */
 typedef struct flight_head {
     uint64_t mark; /* so that an equal path of another machine is not taken for it */
     int64_t nprocesses;
+    _Atomic uint64_t told[FLIGHT_MOST_TOLD]; /* hashes of errors; 0: none yet */
 } flight_head;
 
 struct weft_flights {
@@ -54,7 +55,8 @@ weft_status weft_flights_create(int nprocesses, weft_flights **out_flights) {
     }
     f->head = bytes;
     f->processes = processes_of(f->head);
-    *f->head = (flight_head){(uint64_t)time(NULL) << 24 ^ (uint64_t)getpid(), nprocesses};
+    f->head->mark = (uint64_t)time(NULL) << 24 ^ (uint64_t)getpid();
+    f->head->nprocesses = nprocesses;
     *out_flights = f;
     return NULL;
 }
@@ -129,6 +131,18 @@ flight_process *flight_join(int index) {
 void flight_await_launcher(const flight_process *f) {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int ms = 0; f && ms < FLIGHT_LAUNCHER_MS && !atomic_load(&f->is_seen); ms++) nanosleep(&pause, NULL);
+}
+
+bool flight_tells_first(flight_process *f, int index, const char *text) {
+    flight_head *head = (flight_head *)(void *)(f - index) - 1;
+    size_t n = strlen(text);
+    uint64_t key = (uint64_t)base_hash(text, n) << 32 | (n + 1);
+    for (int i = 0; i < FLIGHT_MOST_TOLD; i++) {
+        uint64_t found = 0;
+        if (atomic_compare_exchange_strong(&head->told[i], &found, key)) return true;
+        if (found == key) return false;
+    }
+    return true;
 }
 
 void flight_leave(flight_process *f, int exit_status) {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96, FLIGHT_LAUNCHER_MS = 5000 };
+enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96, FLIGHT_LAUNCHER_MS = 5000, FLIGHT_MOST_TOLD = 16 };
 
 typedef enum flight_state { FLIGHT_BEFORE, FLIGHT_IN, FLIGHT_BEHIND } flight_state;
 
@@ -36,6 +36,9 @@ flight_process *flight_join(int index);
 /* Until the launcher has seen this process, or cannot: it may have no turn. NULL is fine. */
 void flight_await_launcher(const flight_process *f);
 void flight_leave(flight_process *f, int exit_status); /* NULL is fine */
+/* Whether process `index`, which this one is, is the first of the launcher's to tell this text. Of more than
+ * FLIGHT_MOST_TOLD texts all are first. */
+bool flight_tells_first(flight_process *f, int index, const char *text);
 
 static inline void flight_enter(flight_rank *f, const char *op, int64_t ring_id) {
     for (int i = 0; i < FLIGHT_OP_NBYTES - 1 && (f->op[i] = op[i]); i++) continue;

@@ -77,6 +77,10 @@ bool weft_processes_watched(const weft_processes *p) {
     return p->flight != NULL;
 }
 
+bool weft_processes_tells_first(weft_processes *p, const char *text) {
+    return !p->flight || flight_tells_first(p->flight, p->process.index, text);
+}
+
 void weft_processes_set_collectives(weft_processes *p, weft_collectives how) {
     p->by_library = how == WEFT_COLLECTIVES_LIBRARY;
 }

@@ -27,6 +27,9 @@ int weft_processes_index(const weft_processes *processes); /* of this one; 0 spe
 int weft_processes_count(const weft_processes *processes);
 /* Whether a launcher that has made weft_flights, on this machine, has started this process. */
 bool weft_processes_watched(const weft_processes *processes);
+/* Whether no other process of such a launcher's has told this text before: of an error that all have, one is enough.
+ * Without such a launcher true. */
+bool weft_processes_tells_first(weft_processes *processes, const char *text);
 
 /* Who adds up between processes. Before weft_processes_host; the same in all processes. ORDERED, the default: Weft, in
  * the order of a ring's ranks, so that results have the bits of thread ranks. LIBRARY: MPI's own all_reduce, reduce and

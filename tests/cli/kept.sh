@@ -60,7 +60,7 @@ interrupt() {
 }
 
 # --- signals
-for signal in 'SIGINT 130' 'SIGTERM 143'; do
+for signal in 'SIGINT 130' 'SIGHUP 129' 'SIGTERM 143'; do
     # shellcheck disable=SC2086
     set -- $signal
     # shellcheck disable=SC2086
@@ -76,6 +76,9 @@ for signal in 'SIGINT 130' 'SIGTERM 143'; do
         cmp -s "$folder/whole.npz" "$folder/rest.npz" && tail -n +2 "$folder/rest.csv" | cat "$folder/csv" - | cmp -s - "$folder/whole.csv"
     ok $? "$1: what was stopped goes on, to the bit"
 done
+# shellcheck disable=SC2086
+(trap '' HUP; interrupt SIGHUP,SIGINT "$folder/csv" "$weft" run $fresh --delay 0:5 --steps 100000 --save "$folder/stopped.npz" >/dev/null)
+grep -q 'stopped by SIGINT behind step' "$folder/csv.err"; ok $? 'where SIGHUP is ignored it stays so'
 cp "$folder/stopped.npz" "$folder/kept.npz"
 # shellcheck disable=SC2086
 [ "$(interrupt SIGTERM,SIGTERM "$folder/csv" "$weft" run $net --load "$folder/kept.npz" --delay 0:60000 --steps 9 --save "$folder/stopped.npz")" = '143 soon' ] &&
@@ -89,7 +92,7 @@ ok $? 'a collective that cannot complete ends a stopped run by its deadline'
 
 # --- ranks in processes: all end behind the same step
 if "$weft" info | grep -q '^MPI *yes'; then
-    for signal in 'SIGINT 130' 'SIGTERM 143'; do
+    for signal in 'SIGINT 130' 'SIGHUP 143' 'SIGTERM 143'; do
         # shellcheck disable=SC2086
         set -- $signal
         # shellcheck disable=SC2086

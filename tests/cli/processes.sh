@@ -124,6 +124,13 @@ ok $? "a plain mpirun is recognised: $(cat "$folder/err")"
 ok $? 'each process saves its own ranks'
 says 1 'no parameters were given' 'a failure of all processes ends them' \
     "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --launch --feed "$case/feeds.npz"
+says 1 'weft run: .*/none.npz: cannot open: No such file' 'a file that no process finds' \
+    "$weft" run "$case/rank0.pdmodel" "$case/rank1.pdmodel" --launch --params "$folder/none.npz"
+[ "$(wc -l <"$folder/err")" = 1 ]
+ok $? "an error that all processes have is told once: $(cat "$folder/err")"
+says 1 '^weft run: mpirun[^ ]* ended with exit status 1, .* had begun; those of --hosts a:1,b:1 are started by /bin/false$' \
+    'an agent that starts nothing' "$weft" run "$@" --launch --hosts a:1,b:1 --launch-agent /bin/false
+says 2 'launch-agent: expected --hosts' '--launch-agent without hosts' "$weft" run "$@" --launch --launch-agent /bin/false
 says 2 'hosts: expected --launch' '--hosts alone is a usage error' "$weft" run "$@" --hosts a:1
 for hosts in localhost:x localhost:0 localhost:2, ':2' 'a:1, b:1' ''; do
     says 2 'hosts: expected NAME:PROCESSES' "--hosts '$hosts' names no hosts" "$weft" run "$@" --launch --hosts "$hosts"
@@ -134,6 +141,16 @@ says 2 'processes: expected a whole number from 1 to 2' 'no more processes than 
 # --- programs -----------------------------------------------------------------------------------------------------------
 # Each process has a folder of its own, and no other rank's program in it.
 loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+"$weft" opt -q "$case/serial.pdmodel" --passes data_parallel --set data_parallel.ranks=2 -o "$folder/dp.yaml"
+for program in "$folder/dp.yaml" -; do
+    "$weft" run "$program" --ranks 2 --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" --steps 2 --launch \
+        <"$folder/dp.yaml" >"$folder/$(basename "$program").csv" 2>"$folder/err"
+    ok $? "processes of $program: $(cat "$folder/err")"
+done
+cmp "$folder/dp.yaml.csv" "$folder/-.csv"
+ok $? 'a program on stdin is what it is in a file'
+says 2 'hosts: expected a program in a file' 'other hosts cannot read stdin' \
+    "$weft" run - --ranks 2 --launch --hosts a:1,b:1 <"$folder/dp.yaml"
 for r in 0 1; do
     mkdir "$folder/only$r"
     cp "$case/rank$r".* "$folder/only$r"
