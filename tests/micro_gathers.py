@@ -39,6 +39,17 @@ def gather_transposed_reordered(g):  # along dimension 1 of what was gathered, w
     g.out(g.mm(g.permute(g.gather(x, 1), 1, 0, 2), w))
 
 
+def gather_bias(g):  # what a linear layer with a bias is, and one without; the whole has another reader
+    x, w, b, v = g.given("x", [2, 3, 8]), g.given("w", [8, 6]), g.given("b", [6]), g.given("v", [8, 5])
+    y = g.gather(x, 1)
+    g.out(g.addmm(b, y, w), g.mm(y, v), y)
+
+
+def gather_bias_half(g):  # rounded once with its bias
+    x, w, b = g.given("x", [5, 8], "bfloat16"), g.given("w", [8, 6], "bfloat16"), g.given("b", [1, 6], "bfloat16")
+    g.out(g.addmm(b, g.gather(x), w, beta=0.5, alpha=2.0))
+
+
 def gather_in_paddle(g):  # its transposition's XShape is read by the gradient
     x, w, d = g.given("x", [3, 2, 8]), g.given("w", [6, 8], "bfloat16"), g.given("d", [2, 3 * g.n, 8])
     y = g.permute(g.gather(x), 1, 0, 2)
@@ -74,6 +85,11 @@ def accumulate_in_paddle(g):
     x, w = g.given("x", [4, 2, 4]), g.given("w", [5, 4 * g.n])
     y = g.one("c_concat", x, [4, 2, 4 * g.n], ring_id=1, nranks=g.n, rank=0, use_calc_stream=True)
     g.out(g.mm(y, w, True))
+
+
+def left_added_rows(g):  # each row has one of its own added
+    x, w, b = g.given("x", [4, 8]), g.given("w", [8, 6]), g.given("b", [4 * g.n, 6])
+    g.out(g.addmm(b, g.gather(x), w))
 
 
 def left_merged(g):  # heads of two dimensions and their width become one: the pass leaves it

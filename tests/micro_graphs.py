@@ -33,7 +33,7 @@ class Graph:
         s[a] //= self.n
         y = f"n{len(self.nodes)}"
         self.nodes.append({"name": y, "op": "call", "target": "aten.split.Tensor", "args": [ref(x), s[a], a], "kwargs": {},
-                           "shape": [s] * self.n, "dtype": [self.dtype[x]] * self.n})
+                           "shape": [list(s)] * self.n, "dtype": [self.dtype[x]] * self.n})
         each = [self.node("getitem", [ref(y), i], s, x) for i in range(self.n)]
         s[b] *= self.n
         return self.node("aten.cat.default", [[ref(e) for e in each], b], s, x)
@@ -71,6 +71,13 @@ class Graph:
             return self.node("aten.mm.default", [ref(x), ref(w)], [s[0], self.shape[w][1]], x)
         rows = int(np.prod(s[:-1]))
         return self.view(self.mm(self.view(x, rows, s[-1]), w), *s[:-1], self.shape[w][1])
+
+    def addmm(self, b, x, w, **factors):
+        """x w + b, rounded once."""
+        s = self.shape[x]
+        if len(s) == 2:
+            return self.node("aten.addmm.default", [ref(b), ref(x), ref(w)], [s[0], self.shape[w][1]], x, kwargs=factors)
+        return self.view(self.addmm(b, self.view(x, int(np.prod(s[:-1])), s[-1]), w, **factors), *s[:-1], self.shape[w][1])
 
     def bmm(self, x, w):
         return self.node("aten.bmm.default", [ref(x), ref(w)], [*self.shape[x][:2], self.shape[w][2]], x)

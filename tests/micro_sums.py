@@ -26,6 +26,16 @@ def scatter_cast_down(g):
     g.out(g.scatter(g.cast(g.mm(x, w), "bfloat16")))
 
 
+def scatter_bias(g):  # each rank's bias is part of the sum
+    x, w, b = g.given("x", [2, 4 * g.n, 8]), g.given("w", [8, 6]), g.given("b", [6])
+    g.out(g.scatter(g.addmm(b, x, w), 1))
+
+
+def reduce_bias(g):
+    x, w, b = g.given("x", [11, 8]), g.given("w", [8, 5]), g.given("b", [5])
+    g.out(g.comm("all_reduce", ["sum"], [11, 5], g.addmm(b, x, w)))
+
+
 def reduce_rows(g):
     x, w = g.given("x", [11, 8]), g.given("w", [8, 5])
     g.out(g.comm("all_reduce", ["sum"], [11, 5], g.mm(x, w)))

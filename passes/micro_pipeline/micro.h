@@ -16,6 +16,7 @@ typedef enum micro_kind { MICRO_GATHER, MICRO_SCATTER, MICRO_REDUCE, MICRO_KINDS
 /* A matrix product that an op makes. */
 typedef struct micro_term {
     weft_var *left, *right, *out;
+    weft_var *bias; /* a row that is added to each row; NULL: none */
     bool trans_left, trans_right;
 } micro_term;
 
@@ -35,6 +36,7 @@ typedef struct micro_product {
     const weft_var *a; /* gather: the operand that has all rows, behind `before` */
     weft_var *b;       /* the other operand, a matrix or a batch of them; of an outer product as many rows */
     bool trans;        /* it is transposed: not of an outer product */
+    weft_var *bias;    /* added to each row, by the same op; NULL: none */
     bool is_left;      /* outer product: the gathered operand is the transposed one */
     weft_var *out;     /* what others read */
 } micro_product;

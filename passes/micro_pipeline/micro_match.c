@@ -53,7 +53,8 @@ static bool find_after(micro_pass *m, const micro_pair *p, micro_product *x) {
 /* One product that an op makes, if it reads `a`, whose rows are those of `whole`. */
 static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const micro_term *t, const weft_var *a,
                              weft_op *before, readers *r) {
-    micro_product x = {.op = op, .before = before, .a = a, .b = t->right, .trans = t->trans_right, .out = t->out};
+    micro_product x = {
+        .op = op, .before = before, .a = a, .b = t->right, .trans = t->trans_right, .bias = t->bias, .out = t->out};
     bool is_last = p->dim == (int64_t)p->whole->ndim - 1, is_batched = false;
     if (micro_is_rows_product(t, a)) {
         x.role = is_last ? MICRO_INNER : MICRO_ROWS;
@@ -80,8 +81,12 @@ static weft_status take_term(micro_pass *m, micro_pair *p, weft_op *op, const mi
         note_reader(r, WEFT_REASON_SCALE, "products would be added up in another order (strict_bits)");
         return NULL;
     }
-    if (micro_depends(m, x.b, op, p->collective)) {
-        note_reader(r, WEFT_REASON_DEPENDENCY, "the product's right operand depends on the gathered rows");
+    if (x.role != MICRO_ROWS && x.bias) {
+        note_reader(r, WEFT_REASON_SHAPE, "products would be added up, each with a bias");
+        return NULL;
+    }
+    if (micro_depends(m, x.b, op, p->collective) || (x.bias && micro_depends(m, x.bias, op, p->collective))) {
+        note_reader(r, WEFT_REASON_DEPENDENCY, "the product's right operand or its bias depends on the gathered rows");
         return NULL;
     }
     if (before && x.role != MICRO_OUTER && !find_after(m, p, &x)) {
@@ -122,6 +127,10 @@ static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const 
             note_reader(r, WEFT_REASON_SHAPE,
                         "a reshape makes one of other dimensions than those before the last, or a gathered one and the "
                         "last");
+        else if (!n && op_is(op, "aten_addmm") && m->form == MICRO_FUSED)
+            note_reader(r, WEFT_REASON_NOTHING, "torch has no fused op of a product with a bias");
+        else if (!n && op_is(op, "aten_addmm"))
+            note_reader(r, WEFT_REASON_SHAPE, "what is added to the product is not one row for all");
         else
             note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
         return NULL;
@@ -261,7 +270,7 @@ static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft
     bool found;
     TRY(find_term(m, p, op, after ? micro_only_arg(after, false) : sum, &t, &found));
     if (!found) REFUSE(why, NOTHING, "no product alone makes its operand");
-    micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right};
+    micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right, .bias = t.bias};
     weft_var *a = t.left;
     if (after && (t.trans_left || t.right->ndim == 3))
         REFUSE(why, SHAPE, "the product does not get the extents of its left operand again");
@@ -362,6 +371,7 @@ static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *wh
     bool is_last = p->dim == (int64_t)p->ndim - 1;
     if (is_last && (m->form == MICRO_FUSED || m->strict_bits))
         REFUSE(why, SHAPE, "it scatters the columns of the product");
+    if (is_last && p->products[0].bias) REFUSE(why, SHAPE, "it scatters the columns of a product with a bias");
     if (is_last) p->products[0].role = MICRO_COLUMNS;
     if ((is_last ? micro_columns(&p->products[0]) : p->dims[p->dim]) % p->ring.nranks)
         REFUSE(why, SHAPE, "the ranks do not divide the rows");

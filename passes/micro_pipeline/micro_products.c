@@ -23,8 +23,20 @@ static size_t gradients(const weft_op *op, micro_term *out) {
     return n;
 }
 
+/* What is added to a product is the same for each of its rows. */
+static size_t with_bias(const weft_op *op, micro_term *out) {
+    *out = (micro_term){.left = weft_op_input(op, "mat1", 0),
+                        .right = weft_op_input(op, "mat2", 0),
+                        .out = weft_op_output(op, "out", 0),
+                        .bias = weft_op_input(op, "self", 0)};
+    const weft_var *b = out->bias;
+    return is_term(out) && micro_is_dense(b) && b->dtype == out->out->dtype &&
+           (b->ndim == 0 || micro_numel(b, 0, b->ndim - 1) == 1);
+}
+
 size_t micro_terms(const weft_op *op, micro_term out[2]) {
     if (op_is(op, "matmul_v2_grad")) return gradients(op, out);
+    if (op_is(op, "aten_addmm")) return with_bias(op, out);
     if (!op_is(op, "matmul_v2") && !op_is(op, "bmm")) return 0;
     out[0] = (micro_term){.left = weft_op_input(op, "X", 0),
                           .right = weft_op_input(op, "Y", 0),

@@ -60,9 +60,29 @@ static weft_var *var_at(const micro_writing *w, const chunk_step *s, int space, 
     return space == CHUNK_SPACES ? NULL : w->spaces[space][offset + (size_t)index];
 }
 
+/* With its bias, if it has one: the graph's op rounds both at once. */
+static weft_status make_biased(const micro_writing *w, const micro_product *of, weft_var *left, weft_var *right,
+                               weft_var *to, weft_op **out) {
+    static const char *const factors[] = {"alpha", "beta"}, *const slots[] = {"self", "mat1", "mat2"};
+    weft_var *const operands[] = {of->bias, left, right};
+    uint32_t index;
+    TRY(micro_new_op(w, weft_op_type(of->op), NULL, NULL, "out", to, out));
+    for (int i = 0; i < 3; i++) {
+        TRY(op_append_room(*out, false, slots[i], 1, &index));
+        TRY(op_append_arg(*out, false, index, operands[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        const weft_attr *a = op_find_attr(of->op, factors[i]);
+        if (a) TRY(weft_op_copy_attr(*out, a));
+    }
+    return NULL;
+}
+
 static weft_status make_product(const micro_writing *w, weft_var *left, bool trans_left, weft_var *right,
                                 bool trans_right, weft_var *to, weft_op **out) {
-    TRY(micro_new_op(w, "matmul_v2", "X", left, "Out", to, out));
+    bool is_plain = !trans_left && !trans_right && left->ndim == 3; /* a batch of them: of a graph's bmm */
+    TRY(micro_new_op(w, is_plain ? "bmm" : "matmul_v2", "X", left, "Out", to, out));
+    if (is_plain) return weft_op_add_input(*out, "Y", right);
     TRY(weft_op_add_input(*out, "Y", right));
     TRY(weft_op_set_attr_bool(*out, "trans_x", trans_left));
     return weft_op_set_attr_bool(*out, "trans_y", trans_right);
@@ -115,9 +135,10 @@ static weft_status make_operand(const micro_writing *w, const chunk_step *s, ste
 }
 
 /* A product in the types that the graph rounds it to on the way to `to`: its own, that of messages, that of sums. */
-static weft_status make_rounded(const micro_writing *w, const chunk_step *s, weft_var *x, weft_var *b, bool trans,
+static weft_status make_rounded(const micro_writing *w, const chunk_step *s, const micro_product *of, weft_var *x,
                                 weft_var *to, step_ops *ops) {
     const micro_pair *p = w->pair;
+    weft_var *b = of->role == MICRO_COLUMNS ? w->parts[s->chunk] : of->b;
     int32_t types[] = {p->dtype, p->kind == MICRO_GATHER ? p->dtype : p->sent, to->dtype};
     int last = 2; /* the first of the types at the end that are one */
     while (last > 0 && types[last - 1] == types[last]) last--;
@@ -127,8 +148,10 @@ static weft_status make_rounded(const micro_writing *w, const chunk_step *s, wef
         if (i && types[i] == types[i - 1]) continue;
         made = to;
         if (i < last) TRY(micro_new_var(w, "unrounded", s->chunk, types[i], to->ndim, to->dims, &made));
-        TRY(i ? micro_make_cast(w, from, made, &ops->all[ops->count++])
-              : make_product(w, x, false, b, trans, made, &ops->all[ops->count++]));
+        weft_op **op = &ops->all[ops->count++];
+        TRY(i          ? micro_make_cast(w, from, made, op)
+            : of->bias ? make_biased(w, of, x, b, made, op)
+                       : make_product(w, x, false, b, of->trans, made, op));
     }
     return NULL;
 }
@@ -140,8 +163,7 @@ static weft_status make_products(const micro_writing *w, const chunk_step *s, st
     for (size_t k = 0; k < p->nproducts; k++) {
         const micro_product *of = &p->products[k];
         if (micro_is_sum(of)) continue;
-        weft_var *b = of->role == MICRO_COLUMNS ? w->parts[s->chunk] : of->b;
-        TRY(make_rounded(w, s, x, b, of->trans, var_at(w, s, s->to, s->buffer, k), ops));
+        TRY(make_rounded(w, s, of, x, var_at(w, s, s->to, s->buffer, k), ops));
     }
     return NULL;
 }

@@ -1,9 +1,10 @@
 /* rows.c: rows of products, concatenations and sums told apart.
  *
  * A product computes each row of its left operand alone. So a product of rows that lie one after another is the
- * products one after another. A product of a slice is a slice of the product. Slices come outside of products and sums,
- * so that what is cut up and put together again is the term that it was. A row has the same bits in both, as long as
- * the kernel treats rows alike (docs/micro-pipeline.md, Bits). */
+ * products one after another. A product of a slice is a slice of the product. A bias that is added to each row changes
+ * nothing of that. A product of two batches is that of each pair. Slices come outside of products and sums, so that
+ * what is cut up and put together again is the term that it was. A row has the same bits in both, as long as the kernel
+ * treats rows alike (docs/micro-pipeline.md, Bits). */
 #include "proof/together/together.h"
 
 #include "ops/view.h"
@@ -12,25 +13,43 @@ enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
+/* Ops that multiply each row of one operand alone, and what their operands are called. */
+static const struct row_wise {
+    const char *type, *out, *rows, *matrix, *bias; /* bias: a row that is added to each; NULL: none */
+} row_wise[] = {{"matmul_v2", "Out", "X", "Y", NULL},
+                {"bmm", "Out", "X", "Y", NULL},
+                {"aten_addmm", "out", "mat1", "mat2", "self"}};
+enum { ROW_WISE = sizeof row_wise / sizeof *row_wise, MOST_OPERANDS = 3 };
+
 typedef struct product {
     terms *t;
     uint32_t op_head, out_head;
-    value b; /* a matrix [k, n] */
+    value operands[MOST_OPERANDS]; /* in the op's order */
+    size_t noperands, rows_at;     /* rows_at: which of them has the rows */
+    int64_t nbatch;                /* products of as many pairs of matrices, one after another */
+    size_t ndim;                   /* of operands: 3 of batches, of which each is one then */
     int64_t k, n;
     int32_t dtype;
 } product;
 
 static weft_status product_of(const product *p, value x, int64_t rows, value *out);
 
+static weft_status matrix_of(const product *p, value x, int64_t rows, int64_t columns, value *out) {
+    int64_t dims[] = {1, rows, columns};
+    return term_reshape(p->t, x, p->ndim, dims + 3 - p->ndim, out);
+}
+
 /* Of the whole operand, which is no slice and no concatenation. */
 static weft_status product_of_one(const product *p, value x, int64_t rows, value *out) {
     uint32_t op;
-    value args[2] = {{TERM_NONE, FACTOR_ONE}, p->b};
-    TRY(term_reshape(p->t, x, 2, (int64_t[]){rows, p->k}, &args[0]));
-    TRY(term_make(p->t, p->op_head, args, 2, WEFT_DTYPE_NONE, 0, NULL, &op));
+    value args[MOST_OPERANDS];
+    int64_t dims[] = {1, rows, p->n};
+    memcpy(args, p->operands, sizeof args);
+    TRY(matrix_of(p, x, rows, p->k, &args[p->rows_at]));
+    TRY(term_make(p->t, p->op_head, args, p->noperands, WEFT_DTYPE_NONE, 0, NULL, &op));
     value inner = value_of(op);
     out->factor = FACTOR_ONE;
-    return term_make(p->t, p->out_head, &inner, 1, p->dtype, 2, (int64_t[]){rows, p->n}, &out->term);
+    return term_make(p->t, p->out_head, &inner, 1, p->dtype, p->ndim, dims + 3 - p->ndim, &out->term);
 }
 
 static bool are_whole_rows(const head *h, int64_t k) {
@@ -82,26 +101,95 @@ static weft_status product_of(const product *p, value x, int64_t rows, value *ou
 }
 
 weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, const int64_t extents[3], value *out) {
-    product p = {.t = t, .b = b, .k = extents[1], .n = extents[2], .dtype = t->items[id].dtype};
+    product p = {.t = t,
+                 .operands = {x, b},
+                 .noperands = 2,
+                 .ndim = 2,
+                 .k = extents[1],
+                 .n = extents[2],
+                 .dtype = t->items[id].dtype};
     p.op_head = t->items[op].head;
     p.out_head = t->items[id].head;
     return product_of(&p, x, extents[0], out);
 }
 
-static bool is_product(const terms *t, uint32_t id, uint32_t op, product *out) {
+static const struct row_wise *row_wise_of(const terms *t, uint32_t id, uint32_t op) {
     const head *h = term_head(t, op);
-    const char *label = term_head(t, id)->label;
-    if (h->kind != HEAD_OP || !h->op || !h->schema || h->nargs != 2 || t->items[op].nargs != 2) return false;
-    if (strcmp(h->schema->type, "matmul_v2") != 0 || strcmp(label, "Out") != 0) return false;
-    if (attr_bool(h->op, "trans_x", false)) return false;
-    size_t nx = 0, nb = 0, n = 0;
-    value x = term_args(t, op)[0], b = term_args(t, op)[1];
-    const int64_t *dx = term_dims(t, x.term, &nx), *db = term_dims(t, b.term, &nb), *d = term_dims(t, id, &n);
-    if (!dx || !db || !d || nx < 2 || nb != 2 || n != nx) return false;
-    *out = (product){.b = b, .k = dx[nx - 1], .n = d[n - 1], .dtype = t->items[id].dtype};
+    if (h->kind != HEAD_OP || !h->op || !h->schema || h->nargs != t->items[op].nargs) return NULL;
+    for (const struct row_wise *r = row_wise; r < row_wise + ROW_WISE; r++)
+        if (strcmp(h->schema->type, r->type) == 0)
+            return h->nargs == (r->bias ? 3 : 2) && strcmp(term_head(t, id)->label, r->out) == 0 ? r : NULL;
+    return NULL;
+}
+
+/* Which argument is in the slot; as many as there are: none. */
+static size_t arg_in(const head *h, const char *slot_text) {
+    const slot *s = op_find_slot(h->op, false, slot_text);
+    return s && s->nargs == 1 && s->first < h->nargs ? s->first : h->nargs;
+}
+
+/* Whether it is the same for each row. */
+static bool is_one_row(const terms *t, value x) {
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, x.term, &ndim);
+    return dims && (ndim < 2 || (ndim == 2 && dims[0] == 1));
+}
+
+static bool is_product(terms *t, uint32_t id, uint32_t op, product *out) {
+    const head *h = term_head(t, op);
+    const struct row_wise *r = row_wise_of(t, id, op);
+    if (!r || attr_bool(h->op, "trans_x", false)) return false;
+    size_t at = arg_in(h, r->rows), at_b = arg_in(h, r->matrix), at_bias = r->bias ? arg_in(h, r->bias) : 0, nx = 0,
+           nb = 0, n = 0;
+    if (at >= h->nargs || at_b >= h->nargs || at_bias >= h->nargs) return false;
+    const value *args = term_args(t, op);
+    const int64_t *dx = term_dims(t, args[at].term, &nx), *db = term_dims(t, args[at_b].term, &nb),
+                  *d = term_dims(t, id, &n);
+    if (!dx || !db || !d || nx < 2 || n != nx || (r->bias && !is_one_row(t, args[at_bias]))) return false;
+    bool is_batched = nb == 3 && nx == 3 && db[0] == dx[0] && dx[0] <= MOST_RUNS;
+    if (nb != 2 && !is_batched) return false;
+    *out = (product){.t = t,
+                     .rows_at = at,
+                     .noperands = h->nargs,
+                     .nbatch = is_batched ? dx[0] : 1,
+                     .ndim = nb,
+                     .k = dx[nx - 1],
+                     .n = d[n - 1],
+                     .dtype = t->items[id].dtype};
+    memcpy(out->operands, args, h->nargs * sizeof *args);
     out->op_head = t->items[op].head;
     out->out_head = t->items[id].head;
-    return out->k > 0 && out->n > 0 && term_numel(t, x.term) > 0;
+    return out->k > 0 && out->n > 0 && term_numel(t, args[at].term) > 0;
+}
+
+/* Pairs of matrices, one after another. The other operand of a batch is the one that has not the rows. */
+static weft_status product_of_batch(const product *p, value *out) {
+    terms *t = p->t;
+    value x = p->operands[p->rows_at], b = p->operands[1 - p->rows_at];
+    int64_t n = p->nbatch, size = term_numel(t, x.term) / n, rows = size / p->k;
+    size_t ndim = 0;
+    int64_t dims[3] = {1};
+    const int64_t *of_b = term_dims(t, b.term, &ndim);
+    dims[1] = of_b[1], dims[2] = of_b[2];
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *made = ARENA_ARRAY(&memory, value, n), one;
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n);
+    if (!made || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t i = 0; i < n; i++) {
+        product of = *p;
+        ranges[2 * i] = i * rows * p->n;
+        ranges[2 * i + 1] = rows * p->n;
+        TRY_DONE(term_part(t, b, i * p->k * p->n, p->k * p->n, &one));
+        TRY_DONE(term_reshape(t, one, 3, dims, &of.operands[1 - p->rows_at]));
+        TRY_DONE(term_part(t, x, i * size, size, &one));
+        TRY_DONE(product_of(&of, one, rows, &made[i]));
+    }
+    TRY_DONE(term_flat(t, made, ranges, (size_t)n, n * rows * p->n, out));
+done:
+    arena_fini(&memory);
+    return status;
 }
 
 /* --- concatenations and slices along any dimension ---------------------------------------------------------------- */
@@ -244,10 +332,9 @@ weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
     bool is_known = false;
     const head *h = term_head(t, op);
     if (is_product(t, id, op, &p)) {
-        value x = term_args(t, op)[0];
-        p.t = t;
-        TRY(product_of(&p, x, term_numel(t, x.term) / p.k, &x));
-        return shaped_like(t, id, x, out);
+        value x = p.operands[p.rows_at], made;
+        TRY(p.nbatch > 1 ? product_of_batch(&p, &made) : product_of(&p, x, term_numel(t, x.term) / p.k, &made));
+        return shaped_like(t, id, made, out);
     }
     bool is_op = h->kind == HEAD_OP && h->op && h->schema;
     if (is_op && joins_along(t, id, op, &axis)) return join_runs(t, id, op, axis, out);

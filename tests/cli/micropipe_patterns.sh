@@ -13,7 +13,7 @@ ncompared=0
 compare() { # WHAT OPTIONS TOLERANCE: the graph of one(), its chunks with these options
     ncompared=$((ncompared + 1)) against=
     case $1 in
-    gather_t* | gather_u* | gather_c* | scatter_u* | scatter_cast_up* | reduce_rows* | exchange_rows* | exchange_products* | accumulate_last\ * | back_column_parallel\ *)
+    gather_[tucbe]* | scatter_[ube]* | scatter_transposed\ * | scatter_cast_up* | reduce_rows* | reduce_bias* | exchange_rows* | exchange_products* | accumulate_last\ * | back_column_parallel\ *)
         against="--against $graph" ;;
     esac
     rm -f "$at"/rank*
@@ -89,6 +89,12 @@ grep -q 'wide_sum' "$at/rank0.yaml"; ok $? 'a weight gradient of 16-bit floats i
 one gather_transposed
 says 0 'left alone \(shape\): .*no transposition' 'torch has no fused op with a transposition' \
     "$weft" opt "$graph" -v --passes 'micro_pipeline_tp: {form: fused, guard: off}'
+"$PYTHON" tests/micro_patterns.py write left_added_rows 2 "$folder"
+says 0 'left alone \(shape\): all_gather #0: what is added to the product is not one row for all' 'rows that are added are left' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+"$PYTHON" tests/micro_patterns.py write gather_bias_half 2 "$folder"
+says 0 'left alone \(nothing to do\): all_gather #0: torch has no fused op of a product with a bias' 'torch has no fused op with a bias' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {form: fused, guard: off}'
 "$PYTHON" tests/micro_patterns.py write left_merged 2 "$folder"
 says 0 'left alone \(shape\): all_gather #0: a reshape makes one of other dimensions' 'three dimensions that become one are left' \
     "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'

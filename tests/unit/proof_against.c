@@ -321,6 +321,52 @@ Test(proof_against, a_gradient_of_a_weight_is_the_sum_over_rows) {
     cr_expect_eq(judge_lines(before, COUNT_OF(before), after, COUNT_OF(after)), WEFT_NOT_PROVED);
 }
 
+/* --- rows of products --------------------------------------------------------------------------------------------- */
+
+#define ROWS_OF                                                                                                        \
+    "var x float32 4,2", "var z float32 4,2", "var w float32 2,3", "var b float32 3", "var rows float32 8,3",          \
+        "var xz float32 8,2", "var y float32 8,3", "var p float32 4,3", "var q float32 4,3", "var few float32 4,3",    \
+        "var more float32 4,3", "op concat X=x,z -> Out=xz | axis=0"
+
+/* [x; z] w with a row b added to each is that of x and that of z; what has rows of its own is not. */
+Test(proof_against, a_product_with_a_bias_is_that_of_its_rows) {
+    const char *before[] = {ROWS_OF, "op aten_addmm self=b mat1=xz mat2=w -> out=y", "op fetch X=y -> | col=0"};
+    const char *after[] = {ROWS_OF, "op aten_addmm self=b mat1=x mat2=w -> out=p",
+                           "op aten_addmm self=b mat1=z mat2=w -> out=q", "op concat X=p,q -> Out=y | axis=0",
+                           "op fetch X=y -> | col=0"};
+    const size_t nbefore = COUNT_OF(before), nafter = COUNT_OF(after);
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_BITS);
+    after[nafter - 3] = "op aten_addmm self=b mat1=x mat2=w -> out=q";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "x twice");
+    after[nafter - 3] = "op aten_addmm self=b mat1=z mat2=w -> out=q | beta=2.0";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "another factor");
+    after[nafter - 3] = "op matmul_v2 X=z Y=w -> Out=q | trans_x=false trans_y=false";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "no bias");
+    before[nbefore - 2] = "op aten_addmm self=rows mat1=xz mat2=w -> out=y";
+    after[nafter - 4] = "op aten_addmm self=few mat1=x mat2=w -> out=p";
+    after[nafter - 3] = "op aten_addmm self=more mat1=z mat2=w -> out=q";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "other rows are added");
+}
+
+#define BATCHES                                                                                                        \
+    "var x float32 2,4,2", "var z float32 2,4,2", "var w float32 2,2,3", "var v float32 2,2,3",                        \
+        "var xz float32 2,8,2", "var y float32 2,8,3", "var p float32 2,4,3", "var q float32 2,4,3"
+
+/* Rows of each matrix of a batch. */
+Test(proof_against, a_product_of_batches_is_that_of_their_rows) {
+    const char *before[] = {BATCHES, "op concat X=x,z -> Out=xz | axis=1", "op bmm X=xz Y=w -> Out=y",
+                            "op fetch X=y -> | col=0"};
+    const char *after[] = {BATCHES, "op bmm X=x Y=w -> Out=p", "op bmm X=z Y=w -> Out=q",
+                           "op concat X=p,q -> Out=y | axis=1", "op fetch X=y -> | col=0"};
+    const size_t nbefore = COUNT_OF(before), nafter = COUNT_OF(after);
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_BITS);
+    after[nafter - 3] = "op bmm X=z Y=v -> Out=q";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "another batch");
+    after[nafter - 3] = "op bmm X=z Y=w -> Out=q";
+    after[nafter - 2] = "op concat X=q,p -> Out=y | axis=1";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "in another order");
+}
+
 /* --- witnesses ---------------------------------------------------------------------------------------------------- */
 
 /* How many findings name a value that is wrong. */
