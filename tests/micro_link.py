@@ -1,10 +1,12 @@
 """A pair on a link of 1 Gbit/s, simulated or measured: as it is, and as micro_pipeline_tp makes it.
 
-usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER] | measured LAYERS LEAST | drawn COUNT [CLUSTER]
+usage: micro_link.py WEFT FOLDER hidden | guard COUNT [CLUSTER] | late LEAST | measured LAYERS LEAST | drawn COUNT [CLUSTER]
 hidden: GPT-like products on 2, 4 and 8 ranks. The share of the communication that chunks hide, of what can be hidden: the
         smaller one of it and of (n - 1)/n of the computing. A layer's four pairs together must
         reach 95 %.
 guard:  COUNT shapes, drawn; with the guard on none may take longer than as it is. CLUSTER: another one than that link.
+late:   the same as hidden on thread ranks, whose products and messages sleep (--delay) as long as they take on that link, so that neither
+        takes a processor. Each layer must reach LEAST.
 measured: the same as hidden, run on two hosts (MICRO_HERE starts a command on the first, MICRO_HOSTS and MICRO_AGENT are what weft run
         --launch is given): medians of alternating runs. LAYERS: how many of the sizes. Each layer must reach LEAST. hidden_at_best is
         what could be hidden if messages took of the processors what plain sockets take at that rate: products lose that time. Then what the
@@ -109,6 +111,36 @@ def guard(count):
     sys.exit(bad > 0 or taken == count)
 
 
+def run_late(programs, n, seconds):
+    """Seconds of a step on thread ranks, in which each op begins as late as `seconds` of its type says: it sleeps."""
+    ops = [open(p).read().split('  ops:\n')[1].splitlines() for p in programs]
+    delays = [f'{i}:{1e3 * seconds[w]:.3f}:{r}' for r in range(n) for i, op in enumerate(ops[r % len(ops)]) for w in seconds if op.startswith(f'  - {{{w}:')]
+    call('run', *programs, '--ranks', str(n), '--threads', '1', '--feed', f'{folder}/feed.{{rank}}.npz', '--steps', '5', f'--json={folder}/run.json',
+         *[word for d in delays for word in ('--delay', d)])
+    return json.load(open(f'{folder}/run.json'))['steps']['median_seconds']
+
+
+def late(least):
+    """Small products and messages that last as long as those of a GPT-like layer, and take no processor for it."""
+    bad, rate, link = 0, 1e11, 1.18e8
+    print('pair,ranks,rows,inner,columns,communication_ms,computing_ms,as_it_is_ms,in_chunks_ms,hidden_share')
+    for n, h, tokens in ((2, 1024, 2048),):
+        saved, most, rows = 0, 0, tokens // n
+        for kind, inner, columns in ('gather', h, 3 * h // n), ('scatter', h // n, h), ('gather', h, 4 * h // n), ('scatter', 4 * h // n, h):
+            product, message = 2 * tokens * inner * columns / rate, 4 * rows * (inner if kind == 'gather' else columns) / link
+            feed([8 if kind == 'gather' else 8 * n, 16], [16, 16], n)
+            call('opt', graph(kind, n, 8, 16, 16), '-o', f'{folder}/plain.yaml')
+            whole = {'all_gather': (n - 1) * message, 'reduce_scatter': (n - 1) * message, 'matmul_v2': product}
+            before = run_late([f'{folder}/plain.yaml'], n, whole)
+            after = run_late(cut(graph(kind, n, 8, 16, 16), n, ', guard: off'), n, {'p_send': message, 'matmul_v2': product / n})
+            here = min((n - 1) * message, (n - 1) / n * product)
+            saved, most = saved + before - after, most + here
+            print(f'{kind},{n},{rows},{inner},{columns},{1e3 * (n - 1) * message:.2f},{1e3 * product:.2f},{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / here:.3f}', flush=True)
+        print(f'layer,{n},{rows},{h},,,,,,{saved / most:.3f}', flush=True)
+        bad += saved < least * most
+    sys.exit(bad > 0)
+
+
 def launched(*args):
     """On two hosts, or on threads where none are given."""
     hosts = os.environ.get('MICRO_HOSTS')
@@ -122,9 +154,9 @@ def run(programs, steps):
     return json.load(open(f'{folder}/run.json'))['steps']['median_seconds']
 
 
-def feed(x, b):
+def feed(x, b, n=2):
     rng = np.random.default_rng(0)
-    for r in range(2):
+    for r in range(n):
         np.savez(f'{folder}/feed.{r}.npz', x=rng.standard_normal(x, dtype=np.float32), b=rng.standard_normal(b, dtype=np.float32))
 
 
@@ -213,5 +245,7 @@ if what == 'hidden':
     hidden()
 elif what == 'measured':
     measured(int(sys.argv[4]), float(sys.argv[5]))
+elif what == 'late':
+    late(float(sys.argv[4]))
 else:
     {'guard': guard, 'drawn': drawn}[what](int(sys.argv[4]))

@@ -1,10 +1,12 @@
 #!/bin/sh
 # micro_pipeline_tp where the link is slow, simulated at 1 Gbit/s: chunks hide what can be hidden, and the guard takes no pair that they make
-# slower. WEFT_LONG_TESTS=1: 200 shapes in place of 20, and thread ranks run 40.
+# slower; run where messages and products sleep as long, they hide it too. WEFT_LONG_TESTS=1: 200 shapes in place of 20, and thread ranks run 40.
 . tests/support/shell.sh
 . tests/support/python.sh
 "$PYTHON" tests/micro_link.py "$weft" "$folder" hidden >"$folder/hidden" 2>&1
 ok $? "layers hide 95 % of what can be hidden: $(grep -v ,1.000 "$folder/hidden")"
+"$PYTHON" tests/micro_link.py "$weft" "$folder" late 0.95 >"$folder/late" 2>&1
+ok $? "run where neither link nor products take a processor, a layer hides 95 %: $(cat "$folder/late")"
 shapes=20
 [ -z "${WEFT_LONG_TESTS:-}" ] || shapes=200
 "$PYTHON" tests/micro_link.py "$weft" "$folder" guard $shapes >"$folder/guard" 2>&1
