@@ -108,13 +108,16 @@ static inline __attribute__((always_inline)) void store_tile(int rows, int width
             store_vec(t, t->c + i * t->ldc + j * VEC, sum[i][j], j + 1 < width ? VEC : t->columns - j * VEC);
 }
 
-/* What is left to the compiler are constants: `rows`, `width` (vectors), `transposed` (A), `layout`. */
+/* Instructions beside multiplications are few: a core may have another thread to serve, and then they count.
+ *
+ * What is left to the compiler are constants: `rows`, `width` (vectors), `transposed` (A), `layout`. */
 static inline __attribute__((always_inline)) void tile(int rows, int width, bool transposed, int layout,
                                                        const tile_call *t) {
     vec sum[ROWS][WIDTH];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < width; j++) sum[i][j] = (vec){0};
-    int64_t row_step = transposed ? 1 : t->a_step, a_step = transposed ? t->a_step : 1, b_step = t->b_step;
+    int64_t row_step = transposed ? 1 : t->a_step, a_step = transposed ? t->a_step : 1;
+    int64_t b_step = layout == B_PACKED ? width * VEC : t->b_step;
     const float *a = t->a, *b = t->b, *next_c = t->next_c;
     float *panel = t->panel;
     ahead next = *t->next;
@@ -123,10 +126,11 @@ static inline __attribute__((always_inline)) void tile(int rows, int width, bool
         fetch_some(&next);
         for (int64_t i = 0; next_c && i < t->c_per_step; i++, next_c += t->ldc)
             for (int j = 0; j < width; j++) __builtin_prefetch(next_c + j * VEC, 1);
+#pragma GCC unroll 4
         for (int64_t k = 0; k < end; k++, a += a_step, b += b_step) {
             vec right[WIDTH];
 #pragma GCC unroll 4
-            for (int j = 0; j < width; j++) right[j] = vec_load(b + j * VEC);
+            for (int j = 0; j < width; j++) right[j] = vec_keep(vec_load(b + j * VEC));
             if (layout != B_PACKED)
                 for (int j = 0; j < width; j++) __builtin_prefetch(b + CLOSE * b_step + j * VEC + VEC - 1);
             if (layout == B_COPIED) {
