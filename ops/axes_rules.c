@@ -218,6 +218,17 @@ static bool unsqueeze(axes_build *b, const char *const *slots, int nslots) {
     return true;
 }
 
+/* How many dimensions in front the attr keeps as they are: of several that are open nothing else tells. */
+static int count_kept(const axes_build *b, const axes_arg *x, const axes_arg *y) {
+    const slot *by_tensor = op_find_slot(b->call->op, false, "Shape");
+    size_t n;
+    const int64_t *list = attr_ints(b->call->op, "shape", &n);
+    int d = 0;
+    if (n != (size_t)y->ndim || (by_tensor && by_tensor->nargs)) return 0;
+    while (d < x->ndim && d < y->ndim && list[d] == 0) d++;
+    return d;
+}
+
 /* SLOTS: X, Out. */
 static bool reshape(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
@@ -226,8 +237,14 @@ static bool reshape(axes_build *b, const char *const *slots, int nslots) {
     for (int d = 0; d < x->ndim; d++)
         if (x->extents[d] == 0) return false; /* no elements: nothing to split */
     read_extents(b, x, y, extents);
-    side from = {.slot = slots[0], .end = x->ndim, .extents = x->extents};
-    side to = {.slot = slots[1], .end = y->ndim, .extents = extents};
+    int nkept = count_kept(b, x, y);
+    for (int d = 0; d < nkept; d++) {
+        int f = fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[1], 0, d, f);
+    }
+    side from = {.slot = slots[0], .begin = nkept, .end = x->ndim, .extents = x->extents};
+    side to = {.slot = slots[1], .begin = nkept, .end = y->ndim, .extents = extents};
     factor_sides(b, &from, &to);
     give_like_x(b, slots[0]);
     return true;

@@ -50,8 +50,8 @@ WEFT_MUST_USE weft_status spmd_written_init(spmd_mesh *m, arena *memory);
 axes_placed placed_of(const spmd_mesh *m, const placement *p);
 WEFT_MUST_USE weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim, weft_var *var);
 /* The same, with extents; those that are declared open stay so. */
-WEFT_MUST_USE weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, int32_t ndim, const int64_t *extents,
-                                         weft_var *var);
+WEFT_MUST_USE weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole,
+                                         const int64_t *extents, weft_var *var);
 
 /* --- steps between placements ------------------------------------------------------------------------------------- */
 
@@ -81,8 +81,8 @@ typedef struct spmd_path {
     axes_placed start;
     spmd_step steps[SPMD_STEPS];
     int count;
-    int ngathers; /* that give a rank the whole of an open extent: it may be of any size, and parts may differ */
-    double sent;  /* bytes that a rank sends, with ring algorithms */
+    int nopen;   /* steps that send parts of an open extent: it may be of any size, and parts may differ */
+    double sent; /* bytes that a rank sends, with ring algorithms */
 } spmd_path;
 
 /* Paths that are found are kept in the arena. */
@@ -224,7 +224,7 @@ typedef struct spmd_plan {
     bool fits;                       /* what is made now, some ranks fit to a collective and others have */
     bool is_told;                    /* what is wrong with annotations has been told */
     int64_t batch;                   /* the rows that open extents are priced as */
-    int64_t ngathers;                /* of open extents, as decided */
+    int64_t nopen;                   /* steps that send parts of open extents, as decided */
     double sent;                     /* bytes that a rank sends in a step, as decided */
     double cheapest;                 /* those of the plan that spmd_plan_cheapest has found */
     int64_t ring_of[1 << AXES_MESH]; /* by set of axes: 1 + the ring; 0: not asked for yet */

@@ -24,7 +24,7 @@ typedef struct chooser {
     const uint8_t *order;       /* that is tried */
     axes_placed *in, *out;      /* being tried */
     bool gathered[AXES_MESH];   /* all inputs are whole along it, since somebody gathered one of them */
-    int best_gathers;           /* of open extents, by the best way; then bytes, then what ranks have of outputs: */
+    int best_open;              /* of the best way; then bytes, then what ranks have of outputs: */
     double best, best_work;
     int taken[AXES_MESH]; /* by the best way */
     bool found;
@@ -34,7 +34,7 @@ typedef struct chooser {
 
 /* What a way sends, and takes where there are prices. */
 typedef struct price {
-    int ngathers;
+    int nopen;
     double sent, seconds;
 } price;
 
@@ -144,7 +144,7 @@ static bool is_summable(const axes_placed *p, int naxes) {
 
 static void add_path(chooser *c, const spmd_path *path, const kept_shape *whole, price *sum) {
     double seconds = 0;
-    sum->ngathers += path->ngathers;
+    sum->nopen += path->nopen;
     sum->sent += path->sent;
     if (!c->sides || !c->plan->prices || c->status) return;
     c->status = spmd_path_seconds(c->plan->prices, path, whole, &seconds);
@@ -206,7 +206,7 @@ static void note_sides(chooser *c, const price *sum) {
 }
 
 static bool is_best(const chooser *c, const price *sum, double work) {
-    if (!c->found || sum->ngathers != c->best_gathers) return !c->found || sum->ngathers < c->best_gathers;
+    if (!c->found || sum->nopen != c->best_open) return !c->found || sum->nopen < c->best_open;
     return sum->sent < c->best || (sum->sent <= c->best && work < c->best_work);
 }
 
@@ -225,7 +225,7 @@ static void try_way(chooser *c) {
         if (c->gathered[a] && c->chosen[a] == SPMD_NOTHING) work = -1;
     if (!is_best(c, &sum, work)) return;
     c->found = true;
-    c->best_gathers = sum.ngathers;
+    c->best_open = sum.nopen;
     c->best = sum.sent;
     c->best_work = work;
     memcpy(c->taken, c->chosen, sizeof c->taken);
@@ -385,7 +385,7 @@ weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op) 
 }
 
 static bool is_better(const spmd_path *a, const spmd_path *b) {
-    if (a->ngathers != b->ngathers) return a->ngathers < b->ngathers;
+    if (a->nopen != b->nopen) return a->nopen < b->nopen;
     return a->sent < b->sent || (a->sent == b->sent && a->count < b->count);
 }
 

@@ -90,14 +90,17 @@ static void shorten(moved *m, int dim, int64_t n) {
     if (m->extent[dim] >= 0) m->extent[dim] /= n;
 }
 
-/* The first `n` rows of `now`, and so on, as vars of their own. */
-static weft_status split_in(moved *m, int64_t n, int dim, weft_var **parts) {
+/* The first `n` rows of `now`, and so on, as vars of their own; part `last` is what the step makes (-1: none). */
+static weft_status split_in(moved *m, int64_t n, int dim, int64_t last, weft_var **parts) {
     weft_op *split;
     TRY(make_op(m->e, "split", "X", 1, &m->now, &split));
     shorten(m, dim, n);
     for (int64_t i = 0; i < n; i++) {
         parts[i] = m->now;
-        if (!spmd_places_again(m->e->places)) TRY(spmd_add_var(m->e->plan, m->v, m->extent, &parts[i]));
+        if (i == last)
+            TRY(next_var(m, true, &parts[i]));
+        else if (!spmd_places_again(m->e->places))
+            TRY(spmd_add_var(m->e->plan, m->v, m->extent, &parts[i]));
         TRY(put_output(m->e, split, "Out", parts[i]));
     }
     TRY(put_int(m->e, split, "axis", dim));
@@ -120,7 +123,7 @@ static weft_status concat(moved *m, int64_t n, weft_var **parts, int dim, bool i
 static weft_status split_and_concat(moved *m, int64_t n, int from, int to, bool is_last) {
     weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n), *made;
     if (!parts) return base_out_of_memory();
-    TRY(split_in(m, n, from, parts));
+    TRY(split_in(m, n, from, -1, parts));
     lengthen(m, to, n);
     TRY(concat(m, n, parts, to, is_last, &made));
     m->now = made;
@@ -132,7 +135,7 @@ static weft_status put_together(moved *m, int64_t n) {
     const spmd_mesh *on = &m->e->plan->mesh;
     weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n);
     if (!parts) return base_out_of_memory();
-    TRY(split_in(m, n, 0, parts));
+    TRY(split_in(m, n, 0, -1, parts));
     for (int axis = on->axes.naxes; axis-- > 0;) {
         if (!(m->step->axes >> axis & 1)) continue;
         int64_t own = on->axes.extent[axis];
@@ -183,7 +186,7 @@ static weft_status pad(moved *m, int dim, int64_t before, int64_t extent, bool i
 
 /* Parts that differ are moved as if they were equal: the last are filled up, and what was filled in is cut off. */
 static weft_status fit(moved *m, int dim, int64_t extent, bool is_last) {
-    if (m->extent[dim] == extent) return NULL;
+    if (m->extent[dim] < 0 || m->extent[dim] == extent) return NULL; /* open ones are taken to be equal */
     m->e->plan->fits = true;
     weft_status status = m->extent[dim] < extent ? pad(m, dim, 0, extent, is_last) : cut(m, dim, 0, extent, is_last);
     m->e->plan->fits = false;
@@ -239,8 +242,20 @@ static int64_t start_of(const moved *m, int64_t extent) {
     return start < extent ? start : extent;
 }
 
+/* Of an open extent it is not known where the part begins: it is split. */
+static weft_status slice_open(moved *m) {
+    const spmd_mesh *on = &m->e->plan->mesh;
+    int64_t n = spmd_extent(on, m->step->axes), own = spmd_part(on, m->step->axes);
+    weft_var **parts = ARENA_ARRAY(m->e->plan->scratch, weft_var *, n);
+    if (!parts) return base_out_of_memory();
+    TRY(split_in(m, n, m->step->dim, own, parts));
+    m->now = parts[own];
+    return NULL;
+}
+
 static weft_status slice(moved *m) {
     int d = m->step->dim;
+    if (m->extent[d] < 0) return slice_open(m);
     return cut(m, d, start_of(m, m->extent[d]), m->made[d], true);
 }
 

@@ -291,7 +291,7 @@ weft_status spmd_write_wanted(spmd_plan *plan) {
     for (size_t i = 0; i < plan->nvars; i++) {
         const spmd_var *v = &plan->vars[i];
         if (v->counts && v->var->block == plan->block)
-            TRY(placed_declare(&plan->mesh, &v->want, v->whole.ndim, v->whole.dims, v->var));
+            TRY(placed_declare(&plan->mesh, &v->want, &v->whole, v->whole.dims, v->var));
     }
     plan->program->has_dist = true;
     return NULL;

@@ -1,12 +1,11 @@
 /* spmd_path.c: the cheapest steps from one placement to another.
  *
- * A shortest path over placements. Open extents are gathered only where nothing else leads there. A step costs what a
- * rank sends with ring algorithms; of equal bytes the path is
- * better on which all ranks have something, then the one that holds less at its largest, then that of fewer steps. Axes
- * that neither placement names may help: what is sliced along them is summed in parts, and gathered. Small values do
- * without, since that is two collectives for one. All ranks find the same path: sizes are those of the largest parts.
- * Axes along which a value is summed, scattered or gathered go in one collective where parts are equal. Paths are kept,
- * since programs ask for few different ones.
+ * A shortest path over placements. Parts of open extents are sent only where nothing else leads there. A step costs
+ * what a rank sends with ring algorithms; of equal bytes the path is better on which all ranks have something, then the
+ * one that holds less at its largest, then that of fewer steps. Axes that neither placement names may help: what is
+ * sliced along them is summed in parts, and gathered. Small values do without, since that is two collectives for one.
+ * All ranks find the same path: sizes are those of the largest parts. Axes along which a value is summed, scattered or
+ * gathered go in one collective where parts are equal. Paths are kept, since programs ask for few different ones.
  */
 #include "passes/spmd/spmd.h"
 
@@ -19,7 +18,7 @@ typedef struct path_node {
     spmd_step step; /* that leads here from node `from`; -1: the start */
     double sent, peak;
     int from, nsteps;
-    int nempty, ngathers; /* steps that leave some rank without elements; that gather an open extent */
+    int nempty, nopen; /* steps that leave some rank without elements; that send parts of an open extent */
     bool is_done;
 } path_node;
 
@@ -48,11 +47,11 @@ static bool is_even(const path_finder *f, const axes_placed *p, int dim) {
     return axes_cut(&f->mesh->axes, f->whole->dims[dim], p->axes[dim], p->naxes[dim]) == AXES_CUT_EVEN;
 }
 
-/* What the parts of `dim` would be along `n` ranks: 0: unknown; 1: uneven; 2: equal. */
-static int parts_of(const path_finder *f, const axes_placed *p, int dim, int64_t n) {
+/* Whether the parts of `dim` would be equal along `n` ranks. An open extent divides by any number. */
+static bool divides(const path_finder *f, const axes_placed *p, int dim, int64_t n) {
     int64_t extent[WEFT_MAX_RANK];
     placed_largest(f->mesh, p, f->whole, extent);
-    return extent[dim] < 0 ? 0 : extent[dim] % n || !is_even(f, p, dim) ? 1 : 2;
+    return extent[dim] < 0 || (extent[dim] % n == 0 && is_even(f, p, dim));
 }
 
 static double sent_by(spmd_step_kind kind, double w, double b) {
@@ -72,7 +71,7 @@ static double sent_by(spmd_step_kind kind, double w, double b) {
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static bool is_dearer(const path_node *a, const path_node *b) {
-    if (a->ngathers != b->ngathers) return a->ngathers > b->ngathers;
+    if (a->nopen != b->nopen) return a->nopen > b->nopen;
     if (a->sent > b->sent * (1 + 1e-9) || b->sent > a->sent * (1 + 1e-9)) return a->sent > b->sent;
     if (a->nempty != b->nempty) return a->nempty > b->nempty;
     if (a->peak > b->peak || b->peak > a->peak) return a->peak > b->peak;
@@ -91,9 +90,9 @@ static bool leaves_nothing(const path_finder *f, const axes_placed *p) {
     return false;
 }
 
-static bool gathers_open(const path_finder *f, const axes_placed *now, const axes_placed *made) {
-    for (int d = 0; d < f->whole->ndim; d++)
-        if (f->whole->dims[d] < 0 && made->naxes[d] < now->naxes[d]) return true;
+static bool sends_open(const path_finder *f, spmd_step_kind kind, const axes_placed *now, const axes_placed *made) {
+    for (int d = 0; d < f->whole->ndim && kind != STEP_SLICE; d++)
+        if (f->whole->dims[d] < 0 && made->naxes[d] != now->naxes[d]) return true;
     return false;
 }
 
@@ -107,7 +106,7 @@ static void reach(path_finder *f, spmd_step step, const axes_placed *made, doubl
     path_node n = {.at = *made, .step = step, .from = f->now, .nsteps = now->nsteps + 1};
     n.sent = now->sent + step.sent;
     n.nempty = now->nempty + leaves_nothing(f, made);
-    n.ngathers = now->ngathers + gathers_open(f, &now->at, made);
+    n.nopen = now->nopen + sends_open(f, step.kind, &now->at, made);
     n.peak = now->peak > have + get ? now->peak : have + get;
     for (int i = 0; i < f->count; i++) {
         path_node *known = &f->nodes[i];
@@ -155,9 +154,8 @@ static void shard(path_finder *f, uint32_t axes, const axes_placed *now) {
     for (int d = 0; d < f->whole->ndim; d++) {
         spmd_step step = {.kind = is_partial ? STEP_REDUCE_SCATTER : STEP_SLICE, .axes = axes, .dim = d};
         axes_placed made = *now;
-        int parts = parts_of(f, now, d, w);
         if (is_partial && (!sum_up(f, axes, &made, &step) || step.reduce != WEFT_REDUCE_SUM)) return;
-        if (!parts || (parts == 1 && (axes & (axes - 1)))) continue;
+        if ((axes & (axes - 1)) && !divides(f, now, d, w)) continue;
         for (int i = 0; i < f->mesh->axes.naxes; i++)
             if (axes >> i & 1) placed_shard(&made, d, i);
         reach(f, step, &made, (double)w * nbytes_of(f, &made));
@@ -205,8 +203,7 @@ static void all_to_all(path_finder *f, uint32_t axes, const axes_placed *now) {
     if (!drop_axes(f, axes, &without, &from) || from < 0 || f->whole->dims[from] < 0) return;
     for (int d = 0; d < f->whole->ndim; d++) {
         axes_placed made = *now;
-        int parts = parts_of(f, now, d, w);
-        if (d == from || !parts || (parts == 1 && (axes & (axes - 1)))) continue;
+        if (d == from || ((axes & (axes - 1)) && !divides(f, now, d, w))) continue;
         for (int i = 0; i < f->mesh->axes.naxes; i++)
             if (axes >> i & 1) placed_shard(&made, d, i);
         double padded = (double)w * nbytes_of(f, &made); /* of both dimensions the largest part */
@@ -261,7 +258,7 @@ static int next_node(const path_finder *f) {
 
 static bool write_path(const path_finder *f, int last, spmd_path *out) {
     out->sent = f->nodes[last].sent;
-    out->ngathers = f->nodes[last].ngathers;
+    out->nopen = f->nodes[last].nopen;
     out->count = f->nodes[last].nsteps;
     if (out->count > SPMD_STEPS) return false;
     for (int i = last, k = out->count; k > 0; i = f->nodes[i].from) out->steps[--k] = f->nodes[i].step;
@@ -353,7 +350,7 @@ bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_plac
     path_key key;
     out->start = *from;
     out->count = 0; /* steps are written as they come */
-    out->ngathers = 0;
+    out->nopen = 0;
     out->sent = 0;
     if (placed_same(from, to, whole->ndim, m->axes.naxes)) return true;
     for (int i = 0; i < m->axes.naxes; i++)
@@ -371,7 +368,7 @@ bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_plac
         kept->is_tried = true;
     }
     if (!kept->is_there) return false;
-    out->ngathers = kept->path.ngathers;
+    out->nopen = kept->path.nopen;
     out->sent = kept->path.sent;
     out->count = kept->path.count;
     memcpy(out->steps, kept->path.steps, (size_t)out->count * sizeof *out->steps);

@@ -209,11 +209,13 @@ weft_status placed_write(const spmd_mesh *m, const axes_placed *p, int32_t ndim,
     return NULL;
 }
 
-weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, int32_t ndim, const int64_t *extents,
+weft_status placed_declare(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, const int64_t *extents,
                            weft_var *var) {
+    int32_t ndim = whole->ndim;
     int64_t declared[WEFT_MAX_RANK], *dims;
     bool same_rank = (int32_t)var->ndim == ndim; /* Paddle declares what einsum keeps with other ranks */
     for (int d = 0; d < ndim; d++) declared[d] = same_rank && var->dims[d] < 0 ? var->dims[d] : extents[d];
+    if (var->ndim == 0 && ndim > 0) var->dtype = whole->dtype; /* what only a gradient reads is left without a type */
     TRY(program_dims(var->program, (size_t)ndim, declared, &dims));
     var->dims = dims;
     var->ndim = (uint32_t)ndim;

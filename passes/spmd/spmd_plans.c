@@ -51,16 +51,16 @@ static weft_status decide_if_good(spmd_plan *plan, weft_status *first_why, bool 
 static weft_status find_cheapest(spmd_plan *plan, const axes_placed *given, weft_status *first_why, size_t *out_best) {
     const size_t count = sizeof policies / sizeof *policies;
     double sent = 0;
-    int64_t ngathers = 0;
+    int64_t nopen = 0;
     *out_best = count;
     for (size_t i = 0; i < count; i++) {
         bool is_good;
         TRY(follow_so(plan, &policies[i], given));
         TRY(decide_if_good(plan, first_why, &is_good));
         double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
-        bool is_first = *out_best == count, fewer = plan->ngathers < ngathers, as_many = plan->ngathers == ngathers;
+        bool is_first = *out_best == count, fewer = plan->nopen < nopen, as_many = plan->nopen == nopen;
         if (!is_good || !(is_first || fewer || (as_many && own < sent))) continue;
-        ngathers = plan->ngathers;
+        nopen = plan->nopen;
         *out_best = i;
         sent = plan->cheapest = own;
         if (i == 0 && sent <= 0) break;

@@ -50,14 +50,19 @@ static void note_arg(const walk *w, const spmd_var *v, const axes_placed *p, spm
     }
 }
 
-/* The axes along which the ops of a path say where a rank stands. */
-static uint32_t placed_axes(const spmd_path *path) {
+/* An open extent is split, and the rank has its own part of that: by another var than others. */
+static bool takes_output(const spmd_var *v, const spmd_step *step) {
+    return step->kind == STEP_SLICE && v->whole.dims[step->dim] < 0;
+}
+
+/* The axes along which attrs of the ops of a path say where a rank stands. */
+static uint32_t placed_axes(const spmd_var *v, const spmd_path *path) {
     uint32_t axes = 0;
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
         bool tells = step->kind == STEP_SLICE || step->kind == STEP_PAD || step->kind == STEP_PERMUTE ||
                      (step->kind == STEP_ALL_GATHER && step->dim > 0);
-        if (tells) axes |= step->axes;
+        if (tells && !takes_output(v, step)) axes |= step->axes;
     }
     return axes;
 }
@@ -69,10 +74,14 @@ static void note_path(walk *w, const spmd_var *v, const spmd_path *path) {
     for (int i = 0; i < path->count; i++) {
         const spmd_step *step = &path->steps[i];
         note_arg(w, v, &step->made, to);
+        if (takes_output(v, step)) {
+            tell_apart(to, 0, "each keeps its own part of an open extent");
+            to->told |= step->axes;
+        }
         if (step->sent > 0 && spmd_extent(&w->plan->mesh, step->axes) != all)
             tell_apart(to, 0, "they are on different rings");
     }
-    if (placed_axes(path)) tell_apart(to, placed_axes(path), "each states which part is its own");
+    if (placed_axes(v, path)) tell_apart(to, placed_axes(v, path), "each states which part is its own");
 }
 
 /* `reader`: the type of the op that it is made for; NULL: several, or none yet. */
@@ -80,9 +89,9 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
                                weft_var *into, weft_var **out) {
     note_path(w, v, path);
     *out = into;
-    if (!w->edits) return w->plan->sent += path->sent, w->plan->ngathers += path->ngathers, NULL;
+    if (!w->edits) return w->plan->sent += path->sent, w->plan->nopen += path->nopen, NULL;
     for (int i = 0; i < path->count; i++) TRY(spmd_note_step(w->plan, v, &path->steps[i], reader));
-    uint32_t axes = w->emit.places ? placed_axes(path) : 0;
+    uint32_t axes = w->emit.places ? placed_axes(v, path) : 0;
     if (axes) TRY(spmd_places_begin(w->emit.places, axes, v, from, path, into));
     weft_status status = spmd_emit_path(&w->emit, v, from, path, into, out);
     if (axes) spmd_places_end(w->emit.places);
@@ -285,7 +294,7 @@ static weft_status walk_op(walk *w, spmd_op *op) {
 weft_status spmd_decide(spmd_plan *plan) {
     walk w = {.plan = plan};
     plan->sent = 0;
-    plan->ngathers = 0;
+    plan->nopen = 0;
     plan->apart = (spmd_apart){0};
     arena_reset(&plan->decided);
     TRY(spmd_known_init(plan));
@@ -300,7 +309,7 @@ static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {
     const axes_placed *last = s->versions && s->versions->var == v->var ? s->versions->placed : s->home;
     int64_t extents[WEFT_MAX_RANK];
     placed_extents(&w->plan->mesh, last, &v->whole, extents);
-    return placed_declare(&w->plan->mesh, last, v->whole.ndim, extents, v->var);
+    return placed_declare(&w->plan->mesh, last, &v->whole, extents, v->var);
 }
 
 /* How a var's name lies, known before the first edit. */

@@ -85,28 +85,34 @@ static bool is_rows(const terms *t, uint32_t id, box *out) {
     return true;
 }
 
+/* Cuts the box as output `id` of a split into equal parts does. */
+static bool split_bounds(const terms *t, uint32_t id, const weft_op *op, box *out) {
+    const slot *outs = op_is(op, "split") ? op_find_slot(op, true, "Out") : NULL;
+    size_t ndim, nsections, index = (size_t)term_head(t, id)->ints[1];
+    const int64_t *dims = term_dims(t, id, &ndim);
+    int64_t axis = attr_int(op, "axis", 0);
+    if (!outs || !dims || ndim != out->ndim || axis < 0 || axis >= (int64_t)ndim) return false;
+    const int64_t *sections = attr_ints(op, "sections", &nsections);
+    for (size_t i = 0; i < nsections; i++)
+        if (sections[i] != dims[axis]) return false;
+    if (lift_product(dims[axis], outs->nargs) != out->whole[axis]) return false;
+    out->offset[axis] = lift_product(dims[axis], (int64_t)index), out->extent[axis] = dims[axis];
+    return true;
+}
+
 /* An output of a split into equal parts, or of a slice. */
 static bool is_op_box(const terms *t, uint32_t id, box *out) {
     if (!term_is(t, id, HEAD_OUT)) return false;
     uint32_t from = term_args(t, id)[0].term;
     const head *h = term_head(t, from);
-    size_t ndim, index = (size_t)term_head(t, id)->ints[1];
+    size_t ndim;
     const int64_t *dims = term_dims(t, id, &ndim);
     if (h->kind != HEAD_OP || !h->op || t->items[from].nargs != 1 || !dims) return false;
     if (term_args(t, from)[0].factor != FACTOR_ONE || !box_whole(t, term_args(t, from)[0].term, out)) return false;
     if (out->ndim != ndim) return false;
     if (op_is(h->op, "slice"))
         return lift_slice_bounds(h->op, out) && memcmp(out->extent, dims, ndim * sizeof *dims) == 0;
-    const slot *outs = op_is(h->op, "split") ? op_find_slot(h->op, true, "Out") : NULL;
-    int64_t axis = attr_int(h->op, "axis", 0);
-    if (!outs || axis < 0 || axis >= (int64_t)ndim) return false;
-    size_t nsections;
-    const int64_t *sections = attr_ints(h->op, "sections", &nsections);
-    for (size_t i = 0; i < nsections; i++)
-        if (sections[i] != dims[axis]) return false;
-    if (lift_product(dims[axis], outs->nargs) != out->whole[axis]) return false;
-    out->offset[axis] = lift_product(dims[axis], (int64_t)index), out->extent[axis] = dims[axis];
-    return true;
+    return split_bounds(t, id, h->op, out);
 }
 
 bool lift_as_box(const terms *t, uint32_t id, box *out) {
@@ -278,26 +284,29 @@ static bool put_part(const lifter *l, uint32_t axes, int d, axis_placement place
     return true;
 }
 
-/* A slice of what the rank has, along dimensions that its own placement does not cut yet. That it is the rank's part is
- * true wherever its bounds are those of the part. It is taken for that where its var's placement says so (but the op
- * stands for all that are alike: its var may be another's), and where ranks that stand elsewhere do not have it. */
+/* A slice, or an output of a split, of what the rank has, along dimensions that its own placement does not cut yet.
+ * That it is the rank's part is true wherever its bounds are those of the part. It is taken for that where its var's
+ * placement says so (but the op stands for all that are alike: its var may be another's), and where ranks that stand
+ * elsewhere do not have it. An output of a split only there: serial programs split values of their own. */
 bool lift_takes_part(const lifter *l, size_t rank, uint32_t id, const weft_op *op, const lifted *x, lifted *out) {
-    const slot *to = op_is(op, "slice") ? op_find_slot(op, true, "Out") : NULL;
-    size_t ndim = 0;
+    bool slices = op_is(op, "slice");
+    const slot *to = slices || op_is(op, "split") ? op_find_slot(op, true, "Out") : NULL;
+    size_t ndim = 0, index = term_is(l->t, id, HEAD_OUT) ? (size_t)term_head(l->t, id)->ints[1] : 0;
     const int64_t *own = term_dims(l->t, term_args(l->t, term_args(l->t, id)[0].term)[0].term, &ndim);
     if (ndim > WEFT_MAX_RANK) own = NULL;
-    if (!to || to->nargs != 1 || op_nargs(op, false) != 1 || !own) return false;
+    if (!to || index >= to->nargs || op_nargs(op, false) != 1 || !own) return false;
     box b = {.of = x->term, .ndim = ndim};
     memcpy(b.whole, own, ndim * sizeof *own);
-    const weft_var *v = slot_var(op, to, 0);
-    if (!lift_slice_bounds(op, &b)) return false;
+    memcpy(b.extent, own, ndim * sizeof *own);
+    const weft_var *v = slot_var(op, to, index);
+    if (!(slices ? lift_slice_bounds(op, &b) : split_bounds(l->t, id, op, &b))) return false;
     *out = *x;
     uint32_t taken = 0;
     bool is_told = true;
     for (size_t d = 0; d < ndim; d++) {
         axis_placement placed = REPLICATED;
         if (!is_cut_at(&b, d)) continue;
-        uint32_t told = v->ndim == ndim ? told_axes(l, v, x, d) : 0;
+        uint32_t told = slices && v->ndim == ndim ? told_axes(l, v, x, d) : 0;
         uint32_t axes = part_axes(l, rank, id, x, &b, d, told, taken, &placed);
         if (!axes || !put_part(l, axes, (int)d, placed, out)) return false;
         is_told = is_told && axes == told;

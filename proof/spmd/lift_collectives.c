@@ -99,21 +99,23 @@ static bool is_times_as_long(const terms *t, uint32_t longer, uint32_t shorter, 
 static weft_status move_parts(lifter *l, size_t rank, uint32_t id, const weft_op *op, axis_placement from,
                               axis_placement to, const lifted *x, lifted *out) {
     uint32_t axes;
-    bool joins = is_sharded(from);
+    bool joins = is_sharded(from), is_part = false;
     int d = joins ? from.dim : to.dim;
+    lifted made = *x;
     *out = lift_unknown(id, "its ring is no line of the mesh, or in another order than the parts");
     if (!lift_ring_axes(l, rank, op, &axes) || !lift_ring_in_order(l, rank, op, axes)) return NULL;
     *out = lift_unknown(id, joins                 ? "it gathers what are no parts along that dimension"
                             : is_replicated(from) ? "it splits what is not replicated"
                                                   : "it adds up what is not partial");
-    if (joins ? !lift_is_innermost(l, x, axes, d) : (lift_axes_with(l, x, from) & axes) != axes) return NULL;
+    for (size_t i = 0; joins && i < l->grid.naxes; i++)
+        if (axes == UINT32_C(1) << i) TRY(lift_fill_as_part(l, i, (size_t)d, &made, &is_part));
+    if (joins ? !lift_is_innermost(l, &made, axes, d) : (lift_axes_with(l, x, from) & axes) != axes) return NULL;
     uint32_t argument = term_args(l->t, term_args(l->t, id)[0].term)[0].term;
     *out = lift_unknown(id, "what it makes has other extents than the ring says");
     if (!is_times_as_long(l->t, joins ? id : argument, joins ? argument : id, d, lift_extent(l, axes))) return NULL;
     lift_agreement found = l->record[rank][id] ? lift_members_agree(l, rank, id, axes, x) : MEMBERS_AGREE;
     if (found == MEMBERS_WAIT) return *out = (lifted){.state = LIFT_PENDING, .term = TERM_NONE}, NULL;
     if (found == MEMBERS_DIFFER) return *out = lift_unknown(id, "ranks give it different values"), NULL;
-    lifted made = *x;
     for (size_t i = 0; i < l->grid.naxes; i++)
         if (axes >> i & 1) made.placed[i] = REPLICATED;
     if (!joins && !lift_nest_deeper(l, axes, d, &made)) return NULL;

@@ -46,11 +46,14 @@ weft_status lift_fill_as_unequal_part(lifter *l, size_t rank, axis_placement lik
 }
 
 weft_status lift_fill(lifter *l, uint32_t id, lifted *out) {
-    size_t ndim;
+    size_t ndim, d = 0;
     const int64_t *dims = term_dims(l->t, id, &ndim);
     bool is_part;
-    *out = lift_replicated(id);
-    for (size_t d = 0; dims && d < ndim && l->rows_of_rank; d++)
-        if (dims[d] > 0 && dims[d] % l->rows_of_rank == 0) return lift_fill_as_part(l, 0, d, out, &is_part);
+    lifted part = *out = lift_replicated(id);
+    while (dims && d < ndim && l->rows_of_rank && (dims[d] <= 0 || dims[d] % l->rows_of_rank)) d++;
+    if (!dims || d >= ndim || !l->rows_of_rank) return NULL;
+    TRY(lift_fill_as_part(l, 0, d, &part, &is_part));
+    bool is_whole = id < l->nserial && part.term >= l->nserial; /* the serial program fills as much, and no more */
+    if (!is_whole) *out = part;
     return NULL;
 }

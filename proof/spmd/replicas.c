@@ -213,26 +213,33 @@ static weft_status share_views(flow *f, weft_op *op) {
 
 /* --- checks ------------------------------------------------------------------------------------------------------- */
 
+/* Of an op that updates several parameters: whose update an argument belongs to. What all share is the first one's. */
+static weft_var *param_of(const weft_op *op, const slot *s, uint32_t i, weft_var *first) {
+    const slot *params = op_find_slot(op, false, "Param");
+    return params && params->nargs > 1 && params->nargs == s->nargs ? slot_var(op, params, i) : first;
+}
+
 /* State that an optimizer writes is equal along every axis that does not shard it; so must be what it is made from. */
 static weft_status check_update(flow *f, const weft_op *op, uint32_t index) {
     weft_var *param = op_updated_param(op);
     bool scaling = op_is(op, "update_loss_scaling");
     if (!scaling && (!op_has_effect((weft_op *)op, OP_OPTIMIZER) || !param || !param->persistable)) return NULL;
-    axes may = param ? axes_of_shards(&f->grid, param->dist) : 0;
-    weft_var *state = param ? param : weft_op_output(op, "LossScaling", 0);
+    axes guarded = param ? f->guard & ~axes_of_shards(&f->grid, param->dist) : 0;
     for (uint32_t k = 0; k < op_nslots(op, false); k++) {
         const slot *s = op_slot(op, false, k);
         bool counts = scaling ? name_is(s->name, "FoundInfinite") : true;
         for (uint32_t i = 0; counts && i < s->nargs; i++) {
-            axes differ = get(f, slot_args(op, s)[i].var_id) & ~may;
+            const weft_var *own = param_of(op, s, i, param);
+            const weft_var *state = own ? own : weft_op_output(op, "LossScaling", 0);
+            axes may = own ? axes_of_shards(&f->grid, own->dist) : 0,
+                 differ = get(f, slot_args(op, s)[i].var_id) & ~may;
             /* State that is sharded otherwise than the parameter is its own business. */
             if (slot_var(op, s, i)->persistable) differ &= ~axes_of_shards(&f->grid, slot_var(op, s, i)->dist);
             if (differ)
                 TRY(replicas_report(f, op, index, slot_var(op, s, i), state ? state : slot_var(op, s, i), differ));
         }
     }
-    axes differ = f->guard & ~may;
-    return differ && param ? replicas_report(f, op, index, param, param, differ) : NULL;
+    return guarded ? replicas_report(f, op, index, param, param, guarded) : NULL;
 }
 
 /* A parameter that is trained. Statistics of batch norm are parameters too, but no gradient flows into them. */
