@@ -210,10 +210,21 @@ static bool is_best(const chooser *c, const price *sum, double work) {
     return sum->sent < c->best || (sum->sent <= c->best && work < c->best_work);
 }
 
+/* What has no elements, as an XShape, is no sum of parts: it is only looked at for its extents. */
+static void drop_empty_sums(const chooser *c) {
+    for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
+        const spmd_var *v = c->op->out[o];
+        bool is_empty = false;
+        for (int d = 0; v && d < v->whole.ndim; d++) is_empty |= v->whole.dims[d] == 0;
+        if (is_empty) c->out[o] = placed_whole_sums(&c->out[o]);
+    }
+}
+
 static void try_way(chooser *c) {
     spmd_op *op = c->op;
     for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
     if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
+    drop_empty_sums(c);
     price sum = {0, 0, 0};
     double work = 0;
     if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;

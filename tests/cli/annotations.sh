@@ -131,6 +131,29 @@ annotate '"x": {"mesh": 0, "dims_mapping": ["dp", -1, -1]}, "linear_0.w_0": {"me
     "$weft" show "$folder/rank0.yaml" --placements | grep -q '^heads: \[dp, -, mp, -\]' && ! grep -q 'c_allgather\|c_concat\|split: ' "$folder/rank0.yaml"
 ok $? 'heads of an open batch of open lengths are on their ranks'
 
+# A sum passes through a reshape; what only tells extents is not summed.
+cat >"$folder/sum.yaml" <<'END_OF'
+weft: 1
+version: 2006002
+blocks:
+- idx: 0
+  vars:
+    linear_0.w_0: {float32: [8, 6], persistable: true}
+    x: {float32: [4, 8], need_check_feed: true}
+    h: {float32: [4, 6]}
+    heads: {float32: [4, 2, 3]}
+    shape: {float32: [0, 4, 6]}
+    out: {float32: [4, 2, 3]}
+  ops:
+  - {matmul_v2: {X: x, Y: linear_0.w_0}, out: {Out: h}, attrs: {.role: forward}}
+  - {reshape2: {X: h}, out: {Out: heads, XShape: shape}, attrs: {shape: [4, 2, 3], .role: forward}}
+  - {relu: {X: heads}, out: {Out: out}, attrs: {.role: forward}}
+END_OF
+annotate '"linear_0.w_0": {"mesh": 0, "dims_mapping": ["mp", -1]}' ''
+"$weft" opt -q --no-prove "$folder/sum.yaml" --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/rank{rank}.yaml" &&
+    [ "$(grep -c '{c_allreduce_sum: ' "$folder/rank0.yaml")" = 1 ] && grep -q '{c_allreduce_sum: {X: \[heads\]' "$folder/rank0.yaml"
+ok $? 'a sum behind a reshape is one collective'
+
 # Rows of a table as a gradient: ranks have other rows.
 rows=$fixtures/users/paddle26/deepfm_sparse_grad_adam_lazy
 if [ -f "$rows/serial.pdmodel" ]; then
