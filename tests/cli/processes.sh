@@ -25,16 +25,25 @@ for name in $cases; do
     programs=$(for r in 0 1 2 3 4 5 6 7; do [ -f "$case/rank$r.pdmodel" ] && echo "$case/rank$r.pdmodel"; done)
     n=$(echo "$programs" | wc -l)
     loss=$(sed -n 's/^ *"loss": "\(.*\)".*/\1/p' "$case/case.json" | tail -n 1)
+    refused=0 # Paddle has one program that reduces a sparse gradient
     run() { # WHAT ENVIRONMENT... : results in $folder/WHAT.*
         what=$1
         shift
+        rm -f "$folder/$what.npz"
         # shellcheck disable=SC2086
         env "$@" "$weft" run $programs --ranks "$n" --params "$case/params.npz" --feed "$case/feeds.npz" --fetch "$loss" \
             --unsafe --save "$folder/$what.npz" >"$folder/$what.csv" 2>"$folder/$what.err"
-        ok $? "$name, $what: $(tail -n 2 "$folder/$what.err")"
+        got=$?
+        [ $got = 1 ] && grep -q 'collectives take dense tensors only$' "$folder/$what.err" && refused=$((refused + 1)) got=0
+        ok $got "$name, $what: $(tail -n 2 "$folder/$what.err")"
     }
     run threads WEFT_LAUNCH=
     run processes WEFT_LAUNCH=mpi
+    if [ $refused -gt 0 ]; then
+        [ $refused = 2 ]
+        ok $? "$name: what threads refuse, processes do"
+        continue
+    fi
     cmp "$folder/threads.csv" "$folder/processes.csv"
     ok $? "$name: the same losses"
     same_bits "$folder/threads.npz" "$folder/processes.npz" "$name, a process a rank"
