@@ -41,10 +41,12 @@ step_of() { # FILE: the number of the next step
 
 # Sends signals to a run that has begun, and prints its exit status and how long it took to end.
 cat >"$folder/interrupt.py" <<'END'
-import signal, subprocess, sys, time
+import os, signal, subprocess, sys, time
 signals, csv, command = sys.argv[1].split(','), sys.argv[2], sys.argv[3:]
 with open(csv, 'wb') as out, open(csv + '.err', 'wb') as err:
-    child = subprocess.Popen(command, stdout=out, stderr=err)
+    # These tests may themselves run under nohup.
+    hangup = signal.SIG_IGN if 'hangup_ignored' in os.environ else signal.SIG_DFL
+    child = subprocess.Popen(command, stdout=out, stderr=err, preexec_fn=lambda: signal.signal(signal.SIGHUP, hangup))
     while child.poll() is None and b'step,rank,name,value\n' not in open(csv, 'rb').read():
         time.sleep(0.01)
     time.sleep(0.3)
@@ -77,7 +79,7 @@ for signal in 'SIGINT 130' 'SIGHUP 129' 'SIGTERM 143'; do
     ok $? "$1: what was stopped goes on, to the bit"
 done
 # shellcheck disable=SC2086
-(trap '' HUP; interrupt SIGHUP,SIGINT "$folder/csv" "$weft" run $fresh --delay 0:5 --steps 100000 --save "$folder/stopped.npz" >/dev/null)
+(export hangup_ignored=1; interrupt SIGHUP,SIGINT "$folder/csv" "$weft" run $fresh --delay 0:5 --steps 100000 --save "$folder/stopped.npz" >/dev/null)
 grep -q 'stopped by SIGINT behind step' "$folder/csv.err"; ok $? 'where SIGHUP is ignored it stays so'
 cp "$folder/stopped.npz" "$folder/kept.npz"
 # shellcheck disable=SC2086

@@ -278,7 +278,11 @@ static void make_array(void) {
     grads_var(&g, "w1")->kind = WEFT_DENSE_TENSOR_ARRAY;
 }
 static void make_dynamic(void) {
-    grads_var(&g, "w1")->dims[0] = -1;
+    static int64_t own[WEFT_MAX_RANK]; /* vars of equal extents share theirs */
+    weft_var *v = grads_var(&g, "w1");
+    memcpy(own, v->dims, v->ndim * sizeof *own);
+    own[0] = -1;
+    v->dims = own;
 }
 static void make_persistable(void) {
     weft_var_set_persistable(grads_var(&g, "w1"), true, false);
