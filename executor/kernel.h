@@ -79,7 +79,7 @@ typedef struct kernel_prepare {
     int nthreads;            /* as kernel_call's: parts of a parallel_for at most */
     bool older; /* the program's version has the older definition of the op (ops/versions.def); set by kernel_bind */
     row_split split; /* may be set by prepare; the kernel's run is kernel_run_rows then, or does the same */
-    const struct kernel *adapted; /* for the adaptor of half types: the kernel that it stands for */
+    const struct kernel *adapted; /* for adaptors: the kernel that they stand for */
     const kernel_rounds *rounds;  /* set by prepare where run asks something of the ring */
 } kernel_prepare;
 
@@ -96,7 +96,8 @@ const kernel *kernel_find(const op_schema *schema);
 const kernel *kernel_of_host(const op_schema *schema);
 bool kernel_is_there(int row); /* of ops.def; -1: none */
 /* For executors: prepares a call of the kernel that kernel_find gives, and says which function runs it. Where the
- * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c). */
+ * kernel refuses fp16 or bf16 tensors, that is the kernel on fp32 copies, its outputs rounded once (half_adaptor.c);
+ * where it refuses complex ones, it may be the kernel on their parts (complex_adaptor.c). */
 WEFT_MUST_USE weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run);
 
 /* Runs all rows of a call that has them, on as many threads as it may use. */

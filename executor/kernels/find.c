@@ -4,6 +4,7 @@
  * (x86-64-v3 has AVX2 and FMA, x86-64-v4 AVX-512). The last table that the machine can run is taken for every op, so
  * results are the same wherever on one machine an op runs. This file alone is compiled once. */
 #include "executor/kernels/find.h"
+#include "executor/kernels/complex_adaptor.h"
 #include "executor/kernels/half_adaptor.h"
 #include "ops/rows.h"
 
@@ -73,17 +74,24 @@ bool kernel_is_there(int row) {
     return row >= 0 && kernel_table_base[row]; /* all tables have the same rows */
 }
 
-/* The adaptor of the same instruction set stands in its table after the kernels of the rows. */
+/* Which adaptor of kernels.c takes the tensors that a kernel has refused; -1: none. */
+static int adaptor_for(const kernel_prepare *p) {
+    if (complex_adaptor_fits(p)) return COMPLEX_ADAPTOR;
+    return half_adaptor_fits(p) ? HALF_ADAPTOR : -1;
+}
+
+/* The adaptors of the same instruction set stand in its table after the kernels of the rows. */
 weft_status kernel_bind(kernel_prepare *p, kernel_run_fn *out_run) {
     kernel_isa all[3];
     const kernel *k = kernel_find(p->schema);
     p->older = op_follows_older(p->op);
     weft_status status = k->prepare ? k->prepare(p) : NULL;
     *out_run = k->run;
-    if (weft_status_code(status) != WEFT_UNSUPPORTED || !half_adaptor_fits(p)) return status;
+    int found = weft_status_code(status) == WEFT_UNSUPPORTED ? adaptor_for(p) : -1;
+    if (found < 0) return status;
     weft_status_free(status);
     p->split = (row_split){0};
-    const kernel *adaptor = all[tables(all) - 1].kernels[NROWS];
+    const kernel *adaptor = all[tables(all) - 1].kernels[NROWS + found];
     p->adapted = k;
     *out_run = adaptor->run;
     return adaptor->prepare(p);

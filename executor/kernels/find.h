@@ -9,6 +9,9 @@
 #define KERNEL_TABLE kernel_table_base
 #endif
 
+/* Kernels that stand for others, on tensors that these refuse: in the table after the rows of ops.def. */
+enum { HALF_ADAPTOR, COMPLEX_ADAPTOR };
+
 /* By row of ops.def; NULL: no kernel. */
 extern const kernel *const KERNEL_TABLE[];
 

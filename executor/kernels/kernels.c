@@ -2,6 +2,7 @@
  *
  * A row that names a kernel which no file defines does not link; one of an op that is not in ops.def does not compile.
  * This folder is compiled once for each instruction set; only the table's name differs, and only it is seen. */
+#include "executor/kernels/complex_adaptor.h"
 #include "executor/kernels/find.h"
 #include "executor/kernels/half_adaptor.h"
 #include "ops/rows.h"
@@ -14,5 +15,7 @@ const kernel *const KERNEL_TABLE[] = {
 #define KERNEL(type, cpu) [ROW_##type] = &kernel_##cpu,
 #include "executor/kernels/kernels.def"
 #undef KERNEL
-    [NROWS] = &kernel_half_adaptor /* after the last row */
+    /* after the last row */
+    [NROWS + HALF_ADAPTOR] = &kernel_half_adaptor,
+    [NROWS + COMPLEX_ADAPTOR] = &kernel_complex_adaptor,
 };

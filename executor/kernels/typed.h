@@ -29,6 +29,13 @@ enum { BLOCK = 512 };
 static inline int64_t block_size(int64_t left) {
     return left < BLOCK ? left : BLOCK;
 }
+/* The type of a complex type's parts; of another: none. */
+static inline weft_dtype dtype_of_parts(weft_dtype d) {
+    return d == WEFT_COMPLEX64 ? WEFT_FP32 : d == WEFT_COMPLEX128 ? WEFT_FP64 : WEFT_DTYPE_NONE;
+}
+static inline bool dtype_is_complex(weft_dtype d) {
+    return dtype_of_parts(d) != WEFT_DTYPE_NONE;
+}
 /* "float32", also for a type that does not exist. */
 static inline const char *dtype_text(int32_t d) {
     const char *text_of = weft_dtype_name((weft_dtype)d);

@@ -70,11 +70,39 @@ static convert_fn find_conversion(weft_dtype from, weft_dtype to) {
 }
 
 static weft_dtype full_type(weft_dtype d) {
-    return dtype_is_half(d) ? WEFT_FP32 : d;
+    return dtype_is_half(d) ? WEFT_FP32 : dtype_is_complex(d) ? dtype_of_parts(d) : d;
 }
 
+/* Whether a complex number is 0 its real part does not tell. */
 bool cast_exists(weft_dtype from, weft_dtype to) {
-    return find_conversion(full_type(from), full_type(to)) != NULL;
+    return find_conversion(full_type(from), full_type(to)) && !(dtype_is_complex(from) && to == WEFT_BOOL);
+}
+
+/* n parts, every so many bytes; zeros where there is no src. */
+static void move_parts(size_t size, int64_t n, const char *src, size_t src_step, char *dst, size_t dst_step) {
+    for (int64_t i = 0; i < n; i++, dst += dst_step) {
+        if (src)
+            memcpy(dst, src + (size_t)i * src_step, size);
+        else
+            memset(dst, 0, size);
+    }
+}
+
+/* To and from complex types: part by part; a real number is its own real part. */
+static void cast_parts(weft_dtype from, weft_dtype to, int64_t count, const void *src, void *dst) {
+    _Alignas(64) char part[2][BLOCK * sizeof(double)];
+    weft_dtype part_from = full_type(from), part_to = full_type(to);
+    size_t from_nbytes = weft_dtype_nbytes(from), to_nbytes = weft_dtype_nbytes(to);
+    size_t from_size = weft_dtype_nbytes(part_from), to_size = weft_dtype_nbytes(part_to);
+    for (int64_t i = 0; i < count; i += BLOCK)
+        for (int k = 0; k < (dtype_is_complex(to) ? 2 : 1); k++) {
+            int64_t n = block_size(count - i);
+            const char *s = (const char *)src + (size_t)i * from_nbytes + (size_t)k * from_size;
+            char *d = (char *)dst + (size_t)i * to_nbytes + (size_t)k * to_size;
+            move_parts(from_size, n, k && !dtype_is_complex(from) ? NULL : s, from_nbytes, part[0], from_size);
+            find_conversion(part_from, part_to)(n, part[0], part[1]);
+            move_parts(to_size, n, part[1], to_size, d, to_nbytes);
+        }
 }
 
 void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *src, void *dst) {
@@ -85,6 +113,10 @@ void cast_elements(weft_dtype from, weft_dtype to, int64_t count, const void *sr
     }
     convert_fn convert = find_conversion(full_type(from), full_type(to)); /* fp32 stands for a half type */
     if (!convert) return;
+    if (dtype_is_complex(from) || dtype_is_complex(to)) {
+        cast_parts(from, to, count, src, dst);
+        return;
+    }
     if (!dtype_is_half(from) && !dtype_is_half(to)) {
         convert(count, src, dst);
         return;

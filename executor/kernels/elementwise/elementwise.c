@@ -2,6 +2,7 @@
  *
  * Integers wrap, truncate in div, and follow the divisor's sign in mod and floordiv; dividing one by zero is an error.
  */
+#include <complex.h>
 #include <math.h>
 
 #include "executor/kernels/elementwise/elementwise.h"
@@ -73,12 +74,14 @@ static inline int64_t pow_int(int64_t a, int64_t b) {
     return r >= 0x1p63 ? INT64_MAX : r < -0x1p63 || r != r ? INT64_MIN : llrint(r);
 }
 
-/* R(name, expression for fp32, for fp64, for integers, whether integers may not be 0 in Y) */
-#define FUNCTIONS(R)                                                                                                   \
+/* R(name, expression for fp32, for fp64, for integers, whether integers may not be 0 in Y); those of ARITHMETIC are for
+ * complex numbers too. */
+#define ARITHMETIC(R)                                                                                                  \
     R(add, a + b, a + b, (uint64_t)a + (uint64_t)b, false)                                                             \
     R(sub, a - b, a - b, (uint64_t)a - (uint64_t)b, false)                                                             \
     R(mul, a *b, a *b, (uint64_t)a *(uint64_t)b, false)                                                                \
-    R(div, a / b, a / b, div_int(a, b), true)                                                                          \
+    R(div, a / b, a / b, div_int(a, b), true)
+#define FUNCTIONS(R)                                                                                                   \
     R(max, a > b || a != a ? a : b, a > b || a != a ? a : b, a > b ? a : b, false)                                     \
     R(min, a < b || a != a ? a : b, a < b || a != a ? a : b, a < b ? a : b, false)                                     \
     R(pow, powf(a, b), pow(a, b), pow_int(a, b), false)                                                                \
@@ -90,8 +93,15 @@ static inline int64_t pow_int(int64_t a, int64_t b) {
     DEFINE_RUN(name##_fp64, double, double, fp64)                                                                      \
     DEFINE_RUN(name##_int32, int32_t, int32_t, integer)                                                                \
     DEFINE_RUN(name##_int64, int64_t, int64_t, integer)
+ARITHMETIC(DEFINE_FUNCTION)
 FUNCTIONS(DEFINE_FUNCTION)
 #undef DEFINE_FUNCTION
+
+#define DEFINE_COMPLEX(name, fp32, fp64, integer, divides)                                                             \
+    DEFINE_RUN(name##_complex64, float complex, float complex, fp32)                                                   \
+    DEFINE_RUN(name##_complex128, double complex, double complex, fp64)
+ARITHMETIC(DEFINE_COMPLEX)
+#undef DEFINE_COMPLEX
 
 /* C(name, expression): results are booleans. */
 #define COMPARISONS(C)                                                                                                 \
@@ -131,6 +141,7 @@ COMPARISONS(DEFINE_COMPARISON)
 typedef struct function {
     binary_fn fp32, fp64, int32, int64, uint8;
     bool divides; /* an integer divisor of zero is an error */
+    binary_fn complex64, complex128;
 } function;
 
 typedef struct state {
@@ -158,6 +169,8 @@ static binary_fn function_for(const function *f, weft_dtype dtype) {
     case WEFT_INT64: return f->int64;
     case WEFT_BOOL:
     case WEFT_UINT8: return f->uint8;
+    case WEFT_COMPLEX64: return f->complex64;
+    case WEFT_COMPLEX128: return f->complex128;
     default: return NULL;
     }
 }
@@ -221,7 +234,7 @@ static weft_status prepare(kernel_prepare *p, const function *f, int axis) {
     TRY(require_same_dtype(p, x, y, "Y"));
     s->run = function_for(f, x->dtype);
     if (!s->run) return kernel_unsupported(p, "no such operation on %s", dtype_text(x->dtype));
-    s->checks_divisor = f->divides && !dtype_is_float(x->dtype);
+    s->checks_divisor = f->divides && !dtype_is_float(x->dtype) && !dtype_is_complex(x->dtype);
     TRY(broadcast_strides(p, axis, x, y, out->ndim, out->dims, strides));
     strides_dense(out->ndim, out->dims, strides[2]);
     loops_init(&s->loops, out->ndim, out->dims, 3, strides);
@@ -249,17 +262,28 @@ static weft_status run(const kernel_call *c) {
 
 #define DEFINE_KERNEL(name, fp32, fp64, integer, divides)                                                              \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, NULL, divides};               \
+        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, NULL, divides, NULL, NULL};   \
         return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
     }                                                                                                                  \
     const kernel kernel_elementwise_##name = {prepare_##name, run};
 FUNCTIONS(DEFINE_KERNEL)
 #undef DEFINE_KERNEL
 
+#define DEFINE_KERNEL(name, fp32, fp64, integer, divides)                                                              \
+    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
+        static const function f = {name##_fp32, name##_fp64, name##_int32,     name##_int64,                           \
+                                   NULL,        divides,     name##_complex64, name##_complex128};                     \
+        return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
+    }                                                                                                                  \
+    const kernel kernel_elementwise_##name = {prepare_##name, run};
+ARITHMETIC(DEFINE_KERNEL)
+#undef DEFINE_KERNEL
+
 /* Comparisons ignore `axis` on Paddle's CPU. */
 #define DEFINE_COMPARISON_KERNEL(name, expression)                                                                     \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, name##_uint8, false};         \
+        static const function f = {name##_fp32,  name##_fp64, name##_int32, name##_int64,                              \
+                                   name##_uint8, false,       NULL,         NULL};                                     \
         return prepare(p, &f, -1);                                                                                     \
     }                                                                                                                  \
     const kernel kernel_##name = {prepare_##name, run};

@@ -4,14 +4,10 @@
 
 #include "executor/kernels/layout.h"
 
-static weft_dtype real_of(weft_dtype dtype) {
-    return dtype == WEFT_COMPLEX64 ? WEFT_FP32 : dtype == WEFT_COMPLEX128 ? WEFT_FP64 : WEFT_DTYPE_NONE;
-}
-
 static weft_status require_parts(const kernel_prepare *p, const tensor *whole, const tensor *part, const char *what) {
     TRY(require_present(p, whole, what));
     TRY(require_present(p, part, what));
-    if (real_of(whole->dtype) == WEFT_DTYPE_NONE || part->dtype != real_of(whole->dtype))
+    if (!dtype_is_complex(whole->dtype) || part->dtype != dtype_of_parts(whole->dtype))
         return kernel_unsupported(p, "%s: expected complex numbers and their parts, found %s and %s", what,
                                   dtype_text(whole->dtype), dtype_text(part->dtype));
     return NULL;
@@ -82,7 +78,7 @@ const kernel kernel_imag_grad = {prepare_part_grad, run_imag_grad};
 
 static weft_status require_angle(const kernel_prepare *p, const tensor *x, const tensor *angle) {
     TRY(require_present(p, x, "X"));
-    if (real_of(x->dtype) != WEFT_DTYPE_NONE) {
+    if (dtype_is_complex(x->dtype)) {
         TRY(require_parts(p, x, angle, "Out"));
         return require_numel(p, angle, x->numel, "Out");
     }
@@ -103,14 +99,14 @@ static weft_status prepare_angle_grad(kernel_prepare *p) {
 /* A complex tensor as its parts, one after another. */
 static tensor parts_of(const tensor *t) {
     tensor parts = *t;
-    parts.dtype = real_of(t->dtype);
+    parts.dtype = dtype_of_parts(t->dtype);
     parts.numel = 2 * t->numel;
     return parts;
 }
 
 static weft_status run_angle(const kernel_call *c) {
     const tensor *x = arg_in(c, 0);
-    bool is_complex = real_of(x->dtype) != WEFT_DTYPE_NONE;
+    bool is_complex = dtype_is_complex(x->dtype);
     tensor parts = is_complex ? parts_of(x) : *x;
     for (int64_t i = 0; i < x->numel; i++) {
         double re = tensor_real(&parts, is_complex ? 2 * i : i), im = is_complex ? tensor_real(&parts, 2 * i + 1) : 0;
@@ -123,7 +119,7 @@ static weft_status run_angle_grad(const kernel_call *c) {
     const tensor *x = arg_in(c, 0);
     tensor *dx = arg_out(c, 0);
     tensor_clear(dx);
-    if (real_of(x->dtype) == WEFT_DTYPE_NONE) return NULL;
+    if (!dtype_is_complex(x->dtype)) return NULL;
     tensor parts = parts_of(x), slopes = parts_of(dx);
     for (int64_t i = 0; i < x->numel; i++) {
         double re = tensor_real(&parts, 2 * i), im = tensor_real(&parts, 2 * i + 1), size = re * re + im * im;
@@ -162,7 +158,7 @@ static weft_status prepare_conj(kernel_prepare *p) {
     const tensor *x = type_in(p, 0);
     TRY(require_present(p, x, "X"));
     TRY(require_present(p, type_out(p, 0), "Out"));
-    if (real_of(x->dtype) == WEFT_DTYPE_NONE) TRY(require_real(p, x, "X"));
+    if (!dtype_is_complex(x->dtype)) TRY(require_real(p, x, "X"));
     TRY(require_same_dtype(p, x, type_out(p, 0), "Out"));
     return require_numel(p, type_out(p, 0), x->numel, "Out");
 }
@@ -227,7 +223,7 @@ static weft_status prepare_complex_grad(kernel_prepare *p) {
 static weft_status run_complex_grad(const kernel_call *c) {
     const loops *l = c->state;
     tensor parts = *arg_in(c, IN_OUT_GRAD);
-    parts.dtype = real_of(parts.dtype);
+    parts.dtype = dtype_of_parts(parts.dtype);
     for (int k = OUT_RE_GRAD; k <= OUT_IM_GRAD; k++) {
         tensor *d = arg_out(c, k);
         if (!d) continue;
