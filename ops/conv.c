@@ -39,10 +39,8 @@ static weft_status transposed_extent(infer *i, const window *w, int d, int64_t s
                   *sizes = attr_ints(i->op, "output_size", &nsizes);
     *out = -1;
     if (w->extent[d] < 0 || size < 0) return NULL;
-    int64_t before = w->before[d], after = w->after[d];
-    if (w->same) before = after = size > w->stride[d] ? (size - w->stride[d]) / 2 : 0;
-    *out = (w->extent[d] - 1) * w->stride[d] - before - after + size;
-    if (w->same) *out = w->extent[d] * w->stride[d];
+    *out = (w->extent[d] - 1) * w->stride[d] - w->before[d] - w->after[d] + size;
+    if (w->same) *out = window_transposed_same(w->extent[d], w->stride[d], size);
     if (nsizes) *out = sizes[nsizes == 2 ? d : 0];
     if (!nsizes && nextra) *out = extent_add(*out, extra[nextra == 2 ? d : 0]);
     return *out < 0 ? infer_error(i, "expected paddings that leave a spatial dimension, found dimension %d empty", d)
@@ -66,7 +64,8 @@ weft_status infer_conv2d_transpose(infer *i) {
     out.dims[0] = x->dims[0];
     out.dims[w.channel] = extent_mul(filter->dims[1], groups);
     for (int d = 0; d < 2; d++) {
-        int64_t size = extent_add(extent_mul(dilations[d], filter->dims[2 + d] - 1), 1);
+        int64_t dilation = w.same ? 1 : dilations[d];
+        int64_t size = extent_add(extent_mul(dilation, filter->dims[2 + d] - 1), 1);
         if (size > INT32_MAX) return infer_error(i, "expected a smaller Filter, found %lld", (long long)size);
         TRY(transposed_extent(i, &w, d, size, &out.dims[w.first + d]));
     }

@@ -60,31 +60,32 @@ static bool scale_of_tensor(const infer *i, int d, double *scale) {
     return true;
 }
 
-/* The new extents: OutSize, SizeTensor, out_h and out_w, or the old ones times Scale or scale. */
+/* The new extents: OutSize, SizeTensor, out_d, out_h and out_w, or the old ones times Scale or scale. */
 weft_status infer_interp_v2(infer *i) {
+    static const char *const given[] = {"out_d", "out_h", "out_w"};
     const shape *x = infer_in(i, 0);
     numbers sizes;
     size_t nscales;
     const double *scales = attr_floats(i->op, "scale", &nscales);
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    if (x->ndim != 4) return infer_error(i, "expected X of 4 dimensions, found %d", x->ndim);
+    int n = x->ndim - 2;
+    if (n < 1 || n > 3) return infer_error(i, "expected X of 3 to 5 dimensions, found %d", x->ndim);
     bool last = strcmp(attr_string(i->op, "data_layout", "NCHW"), "NHWC") == 0;
     bool by_tensor = infer_has(i, "OutSize") || infer_has(i, "SizeTensor");
     TRY(infer_numbers(i, "OutSize", "SizeTensor", NULL, &sizes));
     shape out = *x;
-    for (int d = 0; d < 2; d++) {
-        int64_t *extent = &out.dims[(last ? 1 : 2) + d];
-        int64_t given = attr_int(i->op, d ? "out_w" : "out_h", -1);
-        double scale = nscales ? scales[nscales == 2 ? d : 0] : 0;
+    for (int d = 0; d < n; d++) {
+        int64_t *extent = &out.dims[(last ? 1 : 2) + d], size = attr_int(i->op, given[3 - n + d], -1);
+        double scale = nscales ? scales[nscales == (size_t)n ? d : 0] : 0;
         bool scale_is_known = scale_of_tensor(i, d, &scale);
         if (by_tensor)
-            *extent = sizes.known && sizes.count == 2 ? sizes.values[d] : -1;
+            *extent = sizes.known && sizes.count == (size_t)n ? sizes.values[d] : -1;
         else if (!scale_is_known)
             *extent = -1;
         else if (scale > 0)
             *extent = scaled(*extent, scale);
         else
-            *extent = given > 0 ? given : -1;
+            *extent = size > 0 ? size : -1;
     }
     *infer_out(i, 0) = out;
     return NULL;
@@ -105,11 +106,15 @@ weft_status infer_maxout(infer *i) {
 }
 
 /* X's images and channels, Grid's rows and columns. */
+/* Images and volumes: an axis for each coordinate of the grid. */
 weft_status infer_grid_sampler(infer *i) {
     const shape *x = infer_in(i, 0), *grid = infer_in(i, 1);
     if (!shape_known(x) || !shape_known(grid) || !infer_out(i, 0)) return NULL;
-    if (x->ndim != 4 || grid->ndim != 4) return infer_error(i, "expected X and Grid of 4 dimensions");
-    shape_set(infer_out(i, 0), x->dtype, 4, (int64_t[]){x->dims[0], x->dims[1], grid->dims[1], grid->dims[2]});
+    if ((x->ndim != 4 && x->ndim != 5) || grid->ndim != x->ndim)
+        return infer_error(i, "expected X and Grid of 4 or of 5 dimensions");
+    shape out = *x;
+    for (int d = 2; d < x->ndim; d++) out.dims[d] = grid->dims[d - 1];
+    *infer_out(i, 0) = out;
     return NULL;
 }
 
@@ -118,8 +123,12 @@ weft_status infer_affine_grid(infer *i) {
     numbers size;
     if (!shape_known(theta) || !infer_out(i, 0)) return NULL;
     TRY(infer_numbers(i, "OutputShape", NULL, "output_shape", &size));
-    bool known = size.count == 4;
-    int64_t rows = known ? size.values[2] : -1, columns = known ? size.values[3] : -1;
-    shape_set(infer_out(i, 0), theta->dtype, 4, (int64_t[]){theta->dims[0], rows, columns, 2});
+    if (theta->ndim != 3) return infer_error(i, "expected Theta of 3 dimensions, found %d", theta->ndim);
+    int naxes = theta->dims[1] == 3 ? 3 : 2;
+    int64_t dims[5] = {theta->dims[0], -1, -1, -1, -1};
+    bool known = size.count == (size_t)naxes + 2;
+    for (int d = 0; d < naxes && known; d++) dims[1 + d] = size.values[2 + d];
+    dims[1 + naxes] = naxes;
+    shape_set(infer_out(i, 0), theta->dtype, (size_t)naxes + 2, dims);
     return NULL;
 }

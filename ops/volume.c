@@ -1,6 +1,6 @@
 /* volume.c: types of windows over any number of spatial dimensions: convolution and pooling of volumes, pooling that
  * tells where the largest elements are (paddle/phi/infermeta/binary.cc, unary.cc). */
-#include "ops/infer.h"
+#include "ops/window.h"
 
 typedef struct windows {
     int n, first, channel; /* spatial dimensions, the first of them, and the channels */
@@ -92,12 +92,13 @@ weft_status infer_conv_volume_transpose(infer *i) {
     shape out = *x;
     out.dims[w.channel] = extent_mul(filter->dims[1], groups);
     for (int d = 0; d < w.n; d++) {
-        int64_t size = extent_add(extent_mul(dilations[d], filter->dims[2 + d] - 1), 1), n = x->dims[w.first + d];
-        int64_t *to = &out.dims[w.first + d];
+        int64_t dilation = w.same ? 1 : dilations[d], n = x->dims[w.first + d];
+        int64_t size = extent_add(extent_mul(dilation, filter->dims[2 + d] - 1), 1), *to = &out.dims[w.first + d];
         if (n < 0 || size < 0) {
             *to = -1;
         } else {
-            *to = w.same ? n * w.stride[d] : (n - 1) * w.stride[d] - w.before[d] - w.after[d] + size;
+            *to = w.same ? window_transposed_same(n, w.stride[d], size)
+                         : (n - 1) * w.stride[d] - w.before[d] - w.after[d] + size;
             if (nsizes == (size_t)w.n) *to = sizes[d];
             if (!nsizes && nextra == (size_t)w.n) *to += extra[d];
             if (*to < 1) return infer_error(i, "expected paddings that leave dimension %d", d);
@@ -126,33 +127,5 @@ weft_status infer_pool_volume(infer *i) {
     }
     *infer_out(i, 0) = out;
     if (i->schema->noutputs > 1 && infer_out(i, 1)) shape_copy_dims(infer_out(i, 1), &out, WEFT_INT32);
-    return NULL;
-}
-
-/* OutSize, SizeTensor, out_d, out_h and out_w, or the old extents times scale. */
-weft_status infer_interp_volume(infer *i) {
-    static const char *const given[] = {"out_d", "out_h", "out_w"};
-    const shape *x = infer_in(i, 0);
-    numbers sizes;
-    size_t nscales;
-    const double *scales = attr_floats(i->op, "scale", &nscales);
-    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    int n = x->ndim - 2;
-    if (n < 1 || n > 3) return infer_error(i, "expected one to three spatial dimensions, found %d", n);
-    TRY(infer_numbers(i, "OutSize", "SizeTensor", NULL, &sizes));
-    shape out = *x;
-    for (int d = 0; d < n; d++) {
-        int64_t *extent = &out.dims[2 + d], size = attr_int(i->op, given[3 - n + d], -1);
-        double scale = nscales ? scales[nscales == (size_t)n ? d : 0] : 0;
-        if (infer_has(i, "OutSize") || infer_has(i, "SizeTensor"))
-            *extent = sizes.known && sizes.count == (size_t)n ? sizes.values[d] : -1;
-        else if (infer_has(i, "Scale"))
-            *extent = -1;
-        else if (scale > 0)
-            *extent = *extent < 0 || (double)*extent * scale > INT32_MAX ? -1 : (int64_t)((double)*extent * scale);
-        else
-            *extent = size > 0 ? size : -1;
-    }
-    *infer_out(i, 0) = out;
     return NULL;
 }

@@ -62,3 +62,8 @@ weft_status window_count(const infer *i, const window *w, int d, int64_t size, b
     *out = (room - size + (ceil_mode ? w->stride[d] - 1 : 0)) / w->stride[d] + 1;
     return NULL;
 }
+
+int64_t window_transposed_same(int64_t extent, int64_t stride, int64_t size) {
+    int64_t padding = ((extent + stride - 1) / stride - 1) * stride + size - extent;
+    return (extent - 1) * stride + size - (padding > 0 ? padding : 0);
+}

@@ -19,5 +19,8 @@ WEFT_MUST_USE weft_status window_read(const infer *i, const shape *x, window *ou
 /* How many windows of `size` elements fit in spatial dimension d; -1 if not known. */
 WEFT_MUST_USE weft_status window_count(const infer *i, const window *w, int d, int64_t size, bool ceil_mode,
                                        int64_t *out);
+/* The extent that SAME leaves of a transposed convolution of windows of `size`: it takes off what it would pad to cover
+ * `extent` with such windows. */
+int64_t window_transposed_same(int64_t extent, int64_t stride, int64_t size);
 
 #endif

@@ -1,27 +1,46 @@
-/* put_along.c: elements replaced, or added to, by index along an axis, and gradients; masks of lengths. The last of
- * several values for one place counts. Paddle: phi/kernels/cpu/put_along_axis_kernel.cc. */
+/* put_along.c: elements replaced, added to, multiplied, or compared with others, by index along an axis, and gradients;
+ * masks of lengths. The last of several values for one place counts where elements are replaced; of several equal
+ * extremes each has an equal part of the gradient. Paddle: phi/kernels/cpu/put_along_axis_{,grad_}kernel.cc,
+ * funcs/gather_scatter_functor.cc. */
+#include <math.h>
+
 #include "executor/kernels/layout.h"
 
-enum { IN_X, IN_INDEX, IN_VALUE, IN_OUT_GRAD, OUT = 0, OUT_X_GRAD = 0, OUT_VALUE_GRAD };
+enum { IN_X, IN_INDEX, IN_VALUE, IN_OUT_GRAD, IN_OUT, OUT = 0, OUT_X_GRAD = 0, OUT_VALUE_GRAD };
+typedef enum reduction { ASSIGN, ADD, MEAN, MULTIPLY, AMAX, AMIN } reduction; /* from MULTIPLY on slopes read elements */
+
+static const struct {
+    const char *name;
+    reduction is;
+} REDUCTIONS[] = {{"assign", ASSIGN},     {"add", ADD},   {"mean", MEAN}, {"mul", MULTIPLY},
+                  {"multiply", MULTIPLY}, {"amax", AMAX}, {"amin", AMIN}};
 
 typedef struct put_state {
     int ndim, axis;
     int64_t index[WEFT_MAX_RANK], stride[WEFT_MAX_RANK], extent, count; /* of Index; of X along the axis */
-    bool adds;
+    reduction reduction;
+    bool with_self; /* what was there counts too */
 } put_state;
+
+static weft_status read_reduction(const kernel_prepare *p, put_state *s) {
+    const char *given = attr_string(p->op, "Reduce", "assign");
+    size_t i = 0, n = sizeof REDUCTIONS / sizeof *REDUCTIONS;
+    while (i < n && strcmp(given, REDUCTIONS[i].name) != 0) i++;
+    if (i == n)
+        return kernel_unsupported(p, "expected Reduce to be assign, add, mean, mul, amax or amin, found %s", given);
+    s->reduction = REDUCTIONS[i].is;
+    s->with_self = s->reduction != ASSIGN && attr_bool(p->op, "Include_self", true);
+    return NULL;
+}
 
 static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tensor *value) {
     put_state *s = KERNEL_STATE(p, put_state);
     if (!s) return base_out_of_memory();
     const tensor *index = type_in(p, IN_INDEX);
-    const char *reduce = attr_string(p->op, "Reduce", "assign");
     TRY(require_real(p, x, "Input"));
     TRY(require_present(p, index, "Index"));
     if (value) TRY(require_like(p, x, value, index->numel, "Value"));
-    s->adds = strcmp(reduce, "add") == 0;
-    if (!s->adds && strcmp(reduce, "assign") != 0)
-        return kernel_unsupported(p, "expected Reduce to be assign or add, found %s", reduce);
-    if (!attr_bool(p->op, "Include_self", true)) return kernel_unsupported(p, "expected Include_self = true");
+    TRY(read_reduction(p, s));
     s->ndim = x->ndim;
     s->axis = axis_of(x, attr_int(p->op, "Axis", 0));
     if (s->axis < 0 || index->ndim != x->ndim) return kernel_unsupported(p, "expected an Index of Input's dimensions");
@@ -33,6 +52,7 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tens
     }
     s->extent = x->ndim ? x->dims[s->axis] : 1;
     s->count = index->numel;
+    p->workspace_nbytes = 2 * (size_t)x->numel * sizeof(int64_t);
     return NULL;
 }
 
@@ -55,16 +75,45 @@ static weft_status prepare(kernel_prepare *p) {
     return require_like(p, type_in(p, IN_X), type_out(p, OUT), type_in(p, IN_X)->numel, "Result");
 }
 
+static double combined(reduction r, double a, double b) {
+    switch (r) {
+    case ADD:
+    case MEAN: return a + b;
+    case MULTIPLY: return a * b;
+    case AMAX: return a > b || isnan(a) ? a : b;
+    case AMIN: return a < b || isnan(a) ? a : b;
+    case ASSIGN: break;
+    }
+    return b;
+}
+
+/* How many values there are for each of n elements; one for another is an error. */
+static weft_status count_values(const kernel_call *c, const put_state *s, int64_t n, int64_t *out_counts) {
+    if (n) memset(out_counts, 0, (size_t)n * sizeof *out_counts);
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t at = target(s, arg_in(c, IN_INDEX), i);
+        if (at < 0) return kernel_failed(c, "Index: expected numbers below %lld", (long long)s->extent);
+        out_counts[at]++;
+    }
+    return NULL;
+}
+
 static weft_status run(const kernel_call *c) {
     const put_state *s = c->state;
-    const tensor *x = arg_in(c, IN_X), *index = arg_in(c, IN_INDEX), *value = arg_in(c, IN_VALUE);
+    const tensor *x = arg_in(c, IN_X);
     tensor *out = arg_out(c, OUT);
+    int64_t *counts = c->workspace, *left = counts + x->numel;
+    TRY(count_values(c, s, x->numel, counts));
+    if (x->numel) memcpy(left, counts, (size_t)x->numel * sizeof *left);
     copy_bytes(out->data, x->data, tensor_nbytes(x));
     for (int64_t i = 0; i < s->count; i++) {
-        int64_t at = target(s, index, i);
-        if (at < 0) return kernel_failed(c, "Index: expected numbers below %lld", (long long)s->extent);
-        tensor_set_real(out, at, tensor_real(value, i) + (s->adds ? tensor_real(out, at) : 0));
+        int64_t at = target(s, arg_in(c, IN_INDEX), i);
+        double v = tensor_real(arg_in(c, IN_VALUE), i);
+        bool replaces = left[at]-- == counts[at] && !s->with_self;
+        tensor_set_real(out, at, replaces ? v : combined(s->reduction, tensor_real(out, at), v));
     }
+    for (int64_t i = 0; s->reduction == MEAN && i < x->numel; i++)
+        if (counts[i]) tensor_set_real(out, i, tensor_real(out, i) / (double)(counts[i] + s->with_self));
     return NULL;
 }
 
@@ -73,28 +122,60 @@ static weft_status prepare_grad(kernel_prepare *p) {
     TRY(require_present(p, g, "Result@GRAD"));
     TRY(prepare_common(p, g, NULL));
     TRY(require_like(p, g, type_out(p, OUT_X_GRAD), g->numel, "Input@GRAD"));
-    p->workspace_nbytes = (size_t)g->numel;
-    return require_like(p, g, type_out(p, OUT_VALUE_GRAD), type_in(p, IN_INDEX)->numel, "Value@GRAD");
+    TRY(require_like(p, g, type_out(p, OUT_VALUE_GRAD), type_in(p, IN_INDEX)->numel, "Value@GRAD"));
+    if (((const put_state *)p->state)->reduction < MULTIPLY) return NULL;
+    TRY(require_present(p, type_in(p, IN_OUT), "Result"));
+    TRY(require_present(p, type_in(p, IN_VALUE), "Value"));
+    TRY(require_like(p, g, type_in(p, IN_OUT), g->numel, "Result"));
+    TRY(require_like(p, g, type_in(p, IN_X), g->numel, "Input"));
+    return require_like(p, g, type_in(p, IN_VALUE), type_in(p, IN_INDEX)->numel, "Value");
+}
+
+/* Of extremes: how many of those that each result was made of are equal to it. */
+static void count_equal(const kernel_call *c, const put_state *s, int64_t n, int64_t *out_counts) {
+    const tensor *x = arg_in(c, IN_X), *out = arg_in(c, IN_OUT);
+    for (int64_t i = 0; i < n; i++) out_counts[i] = s->with_self && tensor_real(x, i) == tensor_real(out, i);
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t at = target(s, arg_in(c, IN_INDEX), i);
+        out_counts[at] += tensor_real(arg_in(c, IN_VALUE), i) == tensor_real(out, at);
+    }
+}
+
+/* How result `at` changes with element i of `from`, one of those that it was made of: of `count`, or of so many equal
+ * ones. */
+static double slope(const kernel_call *c, const tensor *from, int64_t i, int64_t at, int64_t count) {
+    const put_state *s = c->state;
+    double of = s->reduction >= MULTIPLY ? tensor_real(from, i) : 0;
+    double result = s->reduction >= MULTIPLY ? tensor_real(arg_in(c, IN_OUT), at) : 0;
+    switch (s->reduction) {
+    case ADD: return 1;
+    case MEAN: return 1 / (double)(count + s->with_self);
+    case MULTIPLY: return result / of;
+    case AMAX:
+    case AMIN: return of == result ? 1 / (double)count : 0;
+    case ASSIGN: break;
+    }
+    return count == 0;
 }
 
 static weft_status run_grad(const kernel_call *c) {
     const put_state *s = c->state;
-    const tensor *index = arg_in(c, IN_INDEX), *g = arg_in(c, IN_OUT_GRAD);
+    const tensor *g = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dv = arg_out(c, OUT_VALUE_GRAD);
-    uint8_t *taken = c->workspace;
-    if (g->numel) memset(taken, 0, (size_t)g->numel);
-    for (int64_t i = s->count - 1; dv && i >= 0; i--) {
-        int64_t at = target(s, index, i);
-        if (at < 0) return kernel_failed(c, "Index: expected numbers below %lld", (long long)s->extent);
-        tensor_set_real(dv, i, s->adds || !taken[at] ? tensor_real(g, at) : 0);
-        taken[at] = 1;
+    int64_t *values = c->workspace, *counts = values + g->numel;
+    TRY(count_values(c, s, g->numel, values));
+    if (s->reduction >= AMAX)
+        count_equal(c, s, g->numel, counts);
+    else if (g->numel)
+        memcpy(counts, values, (size_t)g->numel * sizeof *counts);
+    for (int64_t i = 0; dv && i < s->count; i++) {
+        int64_t at = target(s, arg_in(c, IN_INDEX), i);
+        if (s->reduction == ASSIGN) counts[at]--; /* 0 at the last one */
+        tensor_set_real(dv, i, slope(c, arg_in(c, IN_VALUE), i, at, counts[at]) * tensor_real(g, at));
     }
-    if (!dx) return NULL;
-    copy_bytes(dx->data, g->data, tensor_nbytes(g));
-    for (int64_t i = 0; !s->adds && i < s->count; i++) {
-        int64_t at = target(s, index, i);
-        if (at < 0) return kernel_failed(c, "Index: expected numbers below %lld", (long long)s->extent);
-        tensor_set_real(dx, at, 0);
+    for (int64_t i = 0; dx && i < g->numel; i++) {
+        double of = !values[i] ? 1 : s->with_self ? slope(c, arg_in(c, IN_X), i, i, counts[i]) : 0;
+        tensor_set_real(dx, i, of == 0 ? 0 : of * tensor_real(g, i));
     }
     return NULL;
 }

@@ -1,4 +1,4 @@
-/* grid.c: images looked at through a grid of positions, grids from affine maps, and gradients.
+/* grid.c: images and volumes looked at through a grid of positions, grids from affine maps, and gradients.
  *
  * A position of -1 is the left or upper edge, 1 the other: of the image (align_corners false), or the middle of its
  * outermost elements (true). Outside are zeros, the nearest element of the border, or the image mirrored. Paddle:
@@ -8,10 +8,13 @@
 #include "executor/kernels/layout.h"
 
 enum { IN_X, IN_GRID, IN_OUT_GRAD, OUT = 0, OUT_X_GRAD = 0, OUT_GRID_GRAD };
+enum { SPACE = 3, NCORNERS = 1 << SPACE }; /* spatial axes at most, the last one first: x, y, z */
 typedef enum border { ZEROS, BORDER, REFLECTION, NBORDERS } border;
 
 typedef struct grid_state {
-    int64_t count, channels, height, width, rows, columns;
+    int naxes; /* 2: images; 3: volumes */
+    int64_t count, channels, extent[SPACE], step[SPACE], size;
+    int64_t places; /* in the grid of an image */
     border border;
     bool corners, nearest;
 } grid_state;
@@ -20,6 +23,24 @@ typedef struct grid_state {
 typedef struct place {
     double at, slope;
 } place;
+
+static bool fits(const tensor *x, const tensor *grid) {
+    return (x->ndim == 4 || x->ndim == 5) && grid->ndim == x->ndim && grid->dims[0] == x->dims[0] &&
+           grid->dims[grid->ndim - 1] == x->ndim - 2;
+}
+
+static void read_extents(grid_state *s, const tensor *x, const tensor *grid) {
+    s->naxes = x->ndim - 2;
+    s->count = x->dims[0];
+    s->channels = x->dims[1];
+    s->size = s->places = 1;
+    for (int a = 0; a < s->naxes; a++) {
+        s->extent[a] = x->dims[x->ndim - 1 - a];
+        s->step[a] = s->size;
+        s->size *= s->extent[a];
+        s->places *= grid->dims[1 + a];
+    }
+}
 
 static weft_status prepare_common(kernel_prepare *p, const tensor *y) {
     static const char *const borders[NBORDERS] = {"zeros", "border", "reflection"};
@@ -30,15 +51,11 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *y) {
     TRY(require_real(p, x, "X"));
     TRY(require_same_dtype(p, x, grid, "Grid"));
     TRY(require_present(p, y, "Output"));
-    if (x->ndim != 4 || grid->ndim != 4 || grid->dims[3] != 2 || grid->dims[0] != x->dims[0])
-        return kernel_unsupported(p, "expected X [image, channel, row, column] and Grid [image, row, column, 2]");
-    *s = (grid_state){.count = x->dims[0],
-                      .channels = x->dims[1],
-                      .height = x->dims[2],
-                      .width = x->dims[3],
-                      .rows = grid->dims[1],
-                      .columns = grid->dims[2]};
-    TRY(require_like(p, x, y, s->count * s->channels * s->rows * s->columns, "Output"));
+    if (!fits(x, grid))
+        return kernel_unsupported(p, "expected X [image, channel, row, column] and Grid [image, row, column, 2], or "
+                                     "volumes with one dimension more");
+    read_extents(s, x, grid);
+    TRY(require_like(p, x, y, s->count * s->channels * s->places, "Output"));
     s->corners = attr_bool(p->op, "align_corners", true);
     s->nearest = strcmp(mode, "nearest") == 0;
     if (!s->nearest && strcmp(mode, "bilinear") != 0)
@@ -77,50 +94,60 @@ static place place_of(const grid_state *s, double number, int64_t extent) {
     return p;
 }
 
-/* The elements around a position and their weights: [row][column]. */
+/* An element near a position, and its weight. */
 typedef struct corner {
-    int64_t row, column;
-    double weight, by_row, by_column; /* and how the weight changes with the position */
+    int64_t at;
+    double weight, by[SPACE]; /* and how the weight changes with the position */
     bool inside;
 } corner;
 
-static int corners_at(const grid_state *s, const tensor *grid, int64_t at, corner out[4], double slope[2]) {
-    place x = place_of(s, tensor_real(grid, 2 * at), s->width),
-          y = place_of(s, tensor_real(grid, 2 * at + 1), s->height);
-    slope[0] = x.slope, slope[1] = y.slope;
-    if (!(fabs(x.at) < 1e15) || !(fabs(y.at) < 1e15)) return 0;
-    double left = floor(x.at), top = floor(y.at);
-    int n = 0;
-    if (s->nearest) {
-        out[n++] = (corner){(int64_t)nearbyint(y.at), (int64_t)nearbyint(x.at), 1, 0, 0, false};
-    } else {
-        for (int r = 0; r < 2; r++)
-            for (int k = 0; k < 2; k++) {
-                double wy = r ? y.at - top : 1 - (y.at - top), wx = k ? x.at - left : 1 - (x.at - left);
-                out[n++] = (corner){(int64_t)top + r, (int64_t)left + k, wy * wx, r ? wx : -wx, k ? wy : -wy, false};
-            }
+/* In volumes a position outside is not rounded to the edge, as in Paddle. */
+static bool is_beyond(const grid_state *s, double at, int axis) {
+    return s->naxes == SPACE && (at < 0 || at > (double)(s->extent[axis] - 1));
+}
+
+static corner corner_at(const grid_state *s, const place *places, int which) {
+    corner r = {.weight = 1, .inside = true};
+    for (int a = 0; a < s->naxes; a++) r.by[a] = 1;
+    for (int a = 0; a < s->naxes; a++) {
+        bool up = which >> a & 1;
+        double low = floor(places[a].at), beyond = places[a].at - low, weight = up ? beyond : 1 - beyond;
+        int64_t at = s->nearest ? (int64_t)nearbyint(places[a].at) : (int64_t)low + up;
+        if (s->nearest) weight = 1;
+        r.weight *= weight;
+        for (int b = 0; b < s->naxes; b++) r.by[b] *= b != a ? weight : s->nearest ? 0 : up ? 1 : -1;
+        r.inside = r.inside && at >= 0 && at < s->extent[a] && !(s->nearest && is_beyond(s, places[a].at, a));
+        r.at += at * s->step[a];
     }
-    for (int i = 0; i < n; i++)
-        out[i].inside = out[i].row >= 0 && out[i].row < s->height && out[i].column >= 0 && out[i].column < s->width;
+    return r;
+}
+
+static int corners_at(const grid_state *s, const tensor *grid, int64_t at, corner out[NCORNERS], double slope[SPACE]) {
+    place places[SPACE];
+    bool is_there = true;
+    for (int a = 0; a < s->naxes; a++) {
+        places[a] = place_of(s, tensor_real(grid, s->naxes * at + a), s->extent[a]);
+        slope[a] = places[a].slope;
+        is_there = is_there && fabs(places[a].at) < 1e15;
+    }
+    int n = !is_there ? 0 : s->nearest ? 1 : 1 << s->naxes;
+    for (int k = 0; k < n; k++) out[k] = corner_at(s, places, k);
     return n;
 }
 
 static weft_status run(const kernel_call *c) {
     const grid_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *grid = arg_in(c, IN_GRID);
-    int64_t places = s->rows * s->columns, size = s->height * s->width;
-    for (int64_t i = 0; i < s->count * places; i++) {
-        corner corners[4];
-        double slope[2];
+    for (int64_t i = 0; i < s->count * s->places; i++) {
+        corner corners[NCORNERS];
+        double slope[SPACE];
         int n = corners_at(s, grid, i, corners, slope);
         for (int64_t ch = 0; ch < s->channels; ch++) {
-            int64_t image = i / places * s->channels + ch;
+            int64_t image = i / s->places * s->channels + ch;
             double sum = 0;
             for (int k = 0; k < n; k++)
-                if (corners[k].inside)
-                    sum += corners[k].weight *
-                           tensor_real(x, image * size + corners[k].row * s->width + corners[k].column);
-            tensor_set_real(arg_out(c, OUT), image * places + i % places, sum);
+                if (corners[k].inside) sum += corners[k].weight * tensor_real(x, image * s->size + corners[k].at);
+            tensor_set_real(arg_out(c, OUT), image * s->places + i % s->places, sum);
         }
     }
     return NULL;
@@ -130,26 +157,22 @@ static weft_status run_grad(const kernel_call *c) {
     const grid_state *s = c->state;
     const tensor *x = arg_in(c, IN_X), *grid = arg_in(c, IN_GRID), *g = arg_in(c, IN_OUT_GRAD);
     tensor *dx = arg_out(c, OUT_X_GRAD), *dgrid = arg_out(c, OUT_GRID_GRAD);
-    int64_t places = s->rows * s->columns, size = s->height * s->width;
     tensor_clear(dx);
-    for (int64_t i = 0; i < s->count * places; i++) {
-        corner corners[4];
-        double slope[2], by_row = 0, by_column = 0;
+    for (int64_t i = 0; i < s->count * s->places; i++) {
+        corner corners[NCORNERS];
+        double slope[SPACE], by[SPACE] = {0};
         int n = corners_at(s, grid, i, corners, slope);
         for (int64_t ch = 0; ch < s->channels; ch++) {
-            int64_t image = i / places * s->channels + ch;
-            double down = tensor_real(g, image * places + i % places);
+            int64_t image = i / s->places * s->channels + ch;
+            double down = tensor_real(g, image * s->places + i % s->places);
             for (int k = 0; k < n; k++) {
                 if (!corners[k].inside) continue;
-                int64_t at = image * size + corners[k].row * s->width + corners[k].column;
-                if (dx) tensor_set_real(dx, at, tensor_real(dx, at) + corners[k].weight * down);
-                by_row += corners[k].by_row * tensor_real(x, at) * down;
-                by_column += corners[k].by_column * tensor_real(x, at) * down;
+                int64_t at = image * s->size + corners[k].at;
+                tensor_add_real(dx, at, corners[k].weight * down);
+                for (int a = 0; a < s->naxes; a++) by[a] += corners[k].by[a] * tensor_real(x, at) * down;
             }
         }
-        if (!dgrid) continue;
-        tensor_set_real(dgrid, 2 * i, by_column * slope[0]);
-        tensor_set_real(dgrid, 2 * i + 1, by_row * slope[1]);
+        for (int a = 0; a < s->naxes && dgrid; a++) tensor_set_real(dgrid, s->naxes * i + a, by[a] * slope[a]);
     }
     return NULL;
 }
@@ -160,7 +183,8 @@ const kernel kernel_grid_sampler_grad = {prepare_grad, run_grad};
 /* --- affine_grid -------------------------------------------------------------------------------------------------- */
 
 typedef struct affine_state {
-    int64_t count, rows, columns;
+    int naxes;
+    int64_t count, places, extent[SPACE]; /* of an image's grid: x, y, z */
     bool corners;
 } affine_state;
 
@@ -170,9 +194,16 @@ static weft_status prepare_affine(kernel_prepare *p, const tensor *theta, const 
     TRY(require_real(p, theta, "Theta"));
     TRY(require_present(p, grid, "Output"));
     TRY(require_same_dtype(p, theta, grid, "Output"));
-    if (grid->ndim != 4 || grid->dims[3] != 2 || theta->numel != grid->dims[0] * 6)
-        return kernel_unsupported(p, "expected Theta [image, 2, 3] and Output [image, row, column, 2]");
-    *s = (affine_state){grid->dims[0], grid->dims[1], grid->dims[2], attr_bool(p->op, "align_corners", true)};
+    int n = grid->ndim - 2;
+    if ((n != 2 && n != 3) || grid->dims[n + 1] != n || theta->numel != grid->dims[0] * n * (n + 1))
+        return kernel_unsupported(p, "expected Theta [image, 2, 3] and Output [image, row, column, 2], or Theta "
+                                     "[image, 3, 4] and Output of volumes");
+    *s = (affine_state){.naxes = n, .count = grid->dims[0], .places = 1};
+    s->corners = attr_bool(p->op, "align_corners", true);
+    for (int a = 0; a < n; a++) {
+        s->extent[a] = grid->dims[n - a];
+        s->places *= s->extent[a];
+    }
     return NULL;
 }
 
@@ -188,17 +219,24 @@ static double step_at(const affine_state *s, int64_t i, int64_t n) {
     return (2 * (double)i + 1) / (double)n - 1;
 }
 
+/* What a row of Theta is multiplied with at a place: x, y, (z,) 1. */
+static void steps_at(const affine_state *s, int64_t i, double out[SPACE + 1]) {
+    for (int a = 0; a < s->naxes; i /= s->extent[a++]) out[a] = step_at(s, i % s->extent[a], s->extent[a]);
+    out[s->naxes] = 1;
+}
+
 static weft_status run_affine_grid(const kernel_call *c) {
     const affine_state *s = c->state;
     const tensor *theta = arg_in(c, 0);
-    for (int64_t i = 0; i < s->count * s->rows * s->columns; i++) {
-        int64_t image = i / (s->rows * s->columns);
-        double x = step_at(s, i % s->columns, s->columns), y = step_at(s, i / s->columns % s->rows, s->rows);
-        for (int k = 0; k < 2; k++) {
-            int64_t row = image * 6 + k * 3;
-            tensor_set_real(arg_out(c, 0), 2 * i + k,
-                            tensor_real(theta, row) * x + tensor_real(theta, row + 1) * y +
-                                tensor_real(theta, row + 2));
+    int n = s->naxes;
+    for (int64_t i = 0; i < s->count * s->places; i++) {
+        double steps[SPACE + 1];
+        steps_at(s, i % s->places, steps);
+        for (int k = 0; k < n; k++) {
+            int64_t row = (i / s->places * n + k) * (n + 1);
+            double sum = 0;
+            for (int a = 0; a <= n; a++) sum += tensor_real(theta, row + a) * steps[a];
+            tensor_set_real(arg_out(c, 0), n * i + k, sum);
         }
     }
     return NULL;
@@ -207,17 +245,20 @@ static weft_status run_affine_grid(const kernel_call *c) {
 static weft_status run_affine_grid_grad(const kernel_call *c) {
     const affine_state *s = c->state;
     const tensor *g = arg_in(c, 0);
-    int64_t places = s->rows * s->columns;
+    int n = s->naxes;
     for (int64_t image = 0; image < s->count; image++) {
-        double sum[6] = {0};
-        for (int64_t i = image * places; i < (image + 1) * places; i++)
-            for (int k = 0; k < 2; k++) {
-                double down = tensor_real(g, 2 * i + k);
-                sum[3 * k] += down * step_at(s, i % s->columns, s->columns);
-                sum[3 * k + 1] += down * step_at(s, i / s->columns % s->rows, s->rows);
-                sum[3 * k + 2] += down;
+        double sum[SPACE][SPACE + 1] = {0};
+        for (int64_t i = 0; i < s->places; i++) {
+            double steps[SPACE + 1];
+            steps_at(s, i, steps);
+            for (int k = 0; k < n; k++) {
+                double down = tensor_real(g, n * (image * s->places + i) + k);
+                for (int a = 0; a <= n; a++) sum[k][a] += down * steps[a];
             }
-        for (int k = 0; k < 6; k++) tensor_set_real(arg_out(c, 0), image * 6 + k, sum[k]);
+        }
+        for (int k = 0; k < n; k++)
+            for (int a = 0; a <= n; a++)
+                tensor_set_real(arg_out(c, 0), (image * n + k) * (n + 1) + a, sum[k][a]);
     }
     return NULL;
 }

@@ -7,6 +7,7 @@
  * element. */
 #include <math.h>
 
+#include "executor/kernels/volume/interp3d.h"
 #include "executor/kernels/window.h"
 
 enum { IN_X, IN_OUT_SIZE, IN_SIZES, IN_SCALE, GRAD_IN_OUT_GRAD, OUT = 0 };
@@ -202,5 +203,23 @@ static weft_status run_grad(const kernel_call *c) {
 
 const kernel kernel_bilinear_interp_v2 = {prepare, run};
 const kernel kernel_bilinear_interp_v2_grad = {prepare_grad, run_grad};
-const kernel kernel_nearest_interp_v2 = {prepare, run};
-const kernel kernel_nearest_interp_v2_grad = {prepare_grad, run_grad};
+
+/* --- by the nearest element: volumes too -------------------------------------------------------------------------- */
+
+enum { VOLUME_NDIM = 5 };
+
+static weft_status prepare_nearest(kernel_prepare *p) {
+    return type_in(p, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d.prepare(p) : prepare(p);
+}
+static weft_status prepare_nearest_grad(kernel_prepare *p) {
+    return type_in(p, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d_grad.prepare(p) : prepare_grad(p);
+}
+static weft_status run_nearest(const kernel_call *c) {
+    return arg_in(c, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d.run(c) : run(c);
+}
+static weft_status run_nearest_grad(const kernel_call *c) {
+    return arg_in(c, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d_grad.run(c) : run_grad(c);
+}
+
+const kernel kernel_nearest_interp_v2 = {prepare_nearest, run_nearest};
+const kernel kernel_nearest_interp_v2_grad = {prepare_nearest_grad, run_nearest_grad};

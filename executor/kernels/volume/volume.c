@@ -1,9 +1,7 @@
 /* volume.c: layouts and windows of volumes. */
 #include "executor/kernels/volume/volume.h"
 
-weft_status volume_prepare(const kernel_prepare *p, const tensor *t, volume *v) {
-    const char *format = attr_string(p->op, "data_format", "NCHW");
-    bool last = strcmp(format, "NHWC") == 0 || strcmp(format, "NDHWC") == 0;
+weft_status volume_layout(const kernel_prepare *p, const tensor *t, bool last, volume *v) {
     if (!t || t->ndim < 3 || t->ndim > 2 + AXES)
         return kernel_unsupported(p, "expected tensors of one to three spatial dimensions");
     int64_t strides[WEFT_MAX_RANK];
@@ -19,6 +17,11 @@ weft_status volume_prepare(const kernel_prepare *p, const tensor *t, volume *v) 
         v->positions *= v->extent[d];
     }
     return NULL;
+}
+
+weft_status volume_prepare(const kernel_prepare *p, const tensor *t, volume *v) {
+    const char *format = attr_string(p->op, "data_format", "NCHW");
+    return volume_layout(p, t, strcmp(format, "NHWC") == 0 || strcmp(format, "NDHWC") == 0, v);
 }
 
 static int64_t number(const int64_t *values, size_t count, size_t n, int d, int64_t fallback) {

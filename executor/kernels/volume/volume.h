@@ -19,7 +19,8 @@ typedef struct windows {
     int64_t taps;
 } windows;
 
-/* prepare: reads the layout of a tensor. */
+/* prepare: reads the layout of a tensor; channels come last, or behind the batch; what data_format says of that. */
+WEFT_MUST_USE weft_status volume_layout(const kernel_prepare *p, const tensor *t, bool channels_last, volume *out);
 WEFT_MUST_USE weft_status volume_prepare(const kernel_prepare *p, const tensor *t, volume *out);
 /* prepare: strides, paddings, padding_algorithm and dilations; in, out and size are set. */
 WEFT_MUST_USE weft_status windows_prepare(const kernel_prepare *p, windows *w);
