@@ -342,6 +342,95 @@ Test(kernels_cases, range_counts_by_its_step) {
     kernel_test_fini(&t);
 }
 
+/* In programs of Paddle 2 end -1 is before the beginning, where steps are below 0. */
+Test(kernels_cases, set_value_to_the_beginning) {
+    for (int older = 0; older < 2; older++) {
+        kernel_test t;
+        float in[] = {1, 2, 3, 4}, value[] = {7}, out[4];
+        kernel_test_init(&t, "set_value");
+        if (older) weft_program_set_version(t.program, 2006002);
+        kernel_put_longs(&t, "axes", 1, (int64_t[]){0});
+        kernel_put_longs(&t, "starts", 1, (int64_t[]){2});
+        kernel_put_longs(&t, "ends", 1, (int64_t[]){-1});
+        kernel_put_longs(&t, "steps", 1, (int64_t[]){-1});
+        kernel_test_in(&t, "Input", WEFT_FP32, in, 4, -1, -1);
+        kernel_test_in(&t, "ValueTensor", WEFT_FP32, value, 1, -1, -1);
+        kernel_test_out(&t, "Out", WEFT_FP32, out, 4, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        cr_expect_arr_eq(out, older ? ((float[]){7, 7, 7, 4}) : in, sizeof out, "older %d", older);
+        kernel_test_fini(&t);
+    }
+}
+
+/* --- put_along_axis: values 2 and 3 for element 0, 4 for element 2 ------------------------------------------------- */
+
+Test(kernels_cases, put_along_axis_reduces) {
+    static const struct {
+        const char *reduce;
+        bool with_self;
+        float out[3], dx[3], dv[3];
+    } cases[] = {
+        {"assign", true, {3, 5, 4}, {0, 1, 0}, {0, 1, 1}},
+        {"add", true, {6, 5, 10}, {1, 1, 1}, {1, 1, 1}},
+        {"add", false, {5, 5, 4}, {0, 1, 0}, {1, 1, 1}},
+        {"mul", true, {6, 5, 24}, {6, 1, 4}, {3, 2, 6}},
+        {"multiply", false, {6, 5, 4}, {0, 1, 0}, {3, 2, 1}},
+        {"mean", true, {2, 5, 5}, {1 / 3.f, 1, .5f}, {1 / 3.f, 1 / 3.f, .5f}},
+        {"mean", false, {2.5f, 5, 4}, {0, 1, 0}, {.5f, .5f, 1}},
+        {"amax", true, {3, 5, 6}, {0, 1, 1}, {0, 1, 0}},
+        {"amin", true, {1, 5, 4}, {1, 1, 0}, {0, 0, 1}},
+        {"amin", false, {2, 5, 4}, {0, 1, 0}, {1, 0, 1}},
+    };
+    float x[] = {1, 5, 6}, values[] = {2, 3, 4}, ones[] = {1, 1, 1}, out[3], dx[3], dv[3];
+    int64_t index[] = {0, 0, 2};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int back = 0; back < 2; back++) {
+            kernel_test t;
+            kernel_test_init(&t, back ? "put_along_axis_grad" : "put_along_axis");
+            kernel_put_string(&t, "Reduce", cases[i].reduce);
+            kernel_put_bool(&t, "Include_self", cases[i].with_self);
+            kernel_test_in(&t, "Input", WEFT_FP32, x, 3, -1, -1);
+            kernel_test_in(&t, "Index", WEFT_INT64, index, 3, -1, -1);
+            kernel_test_in(&t, "Value", WEFT_FP32, values, 3, -1, -1);
+            if (back) kernel_test_in(&t, "Result@GRAD", WEFT_FP32, ones, 3, -1, -1);
+            if (back) kernel_test_in(&t, "Result", WEFT_FP32, out, 3, -1, -1);
+            if (back) kernel_test_out(&t, "Input@GRAD", WEFT_FP32, dx, 3, -1, -1);
+            if (back) kernel_test_out(&t, "Value@GRAD", WEFT_FP32, dv, 3, -1, -1);
+            if (!back) kernel_test_out(&t, "Result", WEFT_FP32, out, 3, -1, -1);
+            cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", cases[i].reduce);
+            kernel_test_fini(&t);
+            for (int k = 0; k < 3 && !back; k++)
+                cr_expect_float_eq(out[k], cases[i].out[k], 1e-6, "%s, element %d: %g", cases[i].reduce, k, (double)out[k]);
+            for (int k = 0; k < 3 && back; k++) {
+                cr_expect_float_eq(dx[k], cases[i].dx[k], 1e-6, "%s, dx %d: %g", cases[i].reduce, k, (double)dx[k]);
+                cr_expect_float_eq(dv[k], cases[i].dv[k], 1e-6, "%s, dv %d: %g", cases[i].reduce, k, (double)dv[k]);
+            }
+        }
+}
+
+/* The largest difference is rounded to float when it becomes the norm, and is found again. */
+Test(kernels_cases, dist_by_the_largest_difference) {
+    kernel_test t;
+    float x[] = {0.1f, 1.7f, -0.3f}, y[] = {0.2f, -1.1f, 0.4f}, out[1], g[] = {2}, dx[3];
+    kernel_test_init(&t, "dist");
+    kernel_put_float(&t, "p", (double)INFINITY);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 3, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_FP32, y, 3, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_FP32, out, 1, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    kernel_test_fini(&t);
+    kernel_test_init(&t, "dist_grad");
+    kernel_put_float(&t, "p", (double)INFINITY);
+    kernel_test_in(&t, "X", WEFT_FP32, x, 3, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_FP32, y, 3, -1, -1);
+    kernel_test_in(&t, "Out", WEFT_FP32, out, 1, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP32, g, 1, -1, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, dx, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(dx, ((float[]){0, 2, 0}), sizeof dx);
+    kernel_test_fini(&t);
+}
+
 /* --- adadelta and adamax: a step by hand -------------------------------------------------------------------------- */
 
 Test(kernels_cases, adadelta_scales_by_past_steps) {

@@ -319,7 +319,9 @@ static weft_status run_dist_grad(const kernel_call *c) {
     double norm = tensor_real(arg_in(c, DIST_OUT), 0), g = tensor_real(arg_in(c, DIST_OUT_GRAD), 0);
     double *dx = sums_of(c), *dy = dx + x->numel;
     FOR_EACH_PAIR(&s->l, a, b, r) {
-        double of = g * dist_slope(s->p, tensor_real(x, a) - tensor_real(y, b), norm);
+        double d = tensor_real(x, a) - tensor_real(y, b);
+        if (x->dtype == WEFT_FP32) d = (double)(float)d; /* as the norm was rounded, which may be one of them */
+        double of = g * dist_slope(s->p, d, norm);
         (void)r;
         dx[a] += of;
         dy[b] -= of;

@@ -17,6 +17,7 @@ typedef struct state {
     int64_t axes[WEFT_MAX_RANK], starts[WEFT_MAX_RANK], ends[WEFT_MAX_RANK], steps[WEFT_MAX_RANK];
     bool dropped[WEFT_MAX_RANK]; /* decrease_axes */
     bool whole;                  /* no axes, one value: fill */
+    bool older;                  /* backwards, end -1 is to the beginning */
     tensor value;                /* from attrs; data NULL where ValueTensor gives it */
 } state;
 
@@ -66,6 +67,7 @@ static weft_status prepare(kernel_prepare *p) {
     for (size_t i = 0; i < ndropped; i++)
         if (dropped[i] >= 0 && dropped[i] < in->ndim) s->dropped[dropped[i]] = true;
     if (!value) TRY(read_value(p, s, out));
+    s->older = p->older;
     s->whole = !value && s->naxes == 0 && s->value.numel == 1;
     return NULL;
 }
@@ -94,6 +96,7 @@ static weft_status find_box(const kernel_call *c, const state *s, const tensor *
             bounds[k] = given ? host_integer(c, &c->in[first + i], 0) : lists[k][i];
         }
         if (bounds[2] == 0) return kernel_failed(c, "expected a step other than 0");
+        if (s->older && bounds[2] < 0 && bounds[1] == -1) bounds[1] = INT64_MIN;
         slice_axis(out->dims[s->axes[i]], bounds[0], bounds[1], bounds[2], (int)s->axes[i], b);
     }
     return NULL;
