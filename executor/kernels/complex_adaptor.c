@@ -9,6 +9,7 @@
  * are. */
 #include "executor/kernels/complex_adaptor.h"
 
+#include "executor/kernels/adaptor.h"
 #include "executor/kernels/typed.h"
 #include "ops/rows.h"
 
@@ -55,12 +56,11 @@ typedef struct complex_side {
 } complex_side;
 
 typedef struct state {
-    kernel_run_fn run; /* of the kernel, with its state and its part of the workspace */
-    void *inner;
-    row_split split;
+    kernel_run_fn run; /* of the kernel */
+    adapted_kernel kernel;
     const rule *rule;
     complex_side in, out;
-    size_t zero_at, zero_nbytes, workspace_at;
+    size_t zero_at, zero_nbytes;
 } state;
 
 static size_t part_nbytes(const tensor *t) {
@@ -76,13 +76,6 @@ bool complex_adaptor_fits(const kernel_prepare *p) {
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
-/* Takes nbytes of the workspace, up to the next cache line. */
-static weft_status reserve(size_t *at, size_t nbytes, size_t *out_at) {
-    size_t padded;
-    *out_at = *at;
-    return base_add(nbytes, 64, &padded) && base_add(*at, padded & ~(size_t)63, at) ? NULL : base_out_of_memory();
-}
-
 /* One side of the call: `slots` of args, of which each takes nparts in the workspace. */
 static weft_status take_apart(const kernel_prepare *p, const slot_schema *slots, size_t nslots, const tensor *args,
                               const uint32_t *first, int nparts, size_t *workspace, complex_side *out) {
@@ -96,26 +89,11 @@ static weft_status take_apart(const kernel_prepare *p, const slot_schema *slots,
             if (!dtype_is_complex(args[i].dtype)) continue;
             complex_arg *a = &out->args[out->nargs++];
             *a = (complex_arg){.index = i, .last = s + 1 == nslots, .only_type = slots[s].only_type};
-            TRY(reserve(workspace, a->only_type ? 0 : (size_t)nparts * part_nbytes(&args[i]), &a->at));
+            a->at = *workspace;
+            TRY(adaptor_reserve(workspace, a->only_type ? 0 : (size_t)nparts * part_nbytes(&args[i])));
             out->seen[i].dtype = dtype_of_parts(args[i].dtype);
         }
     return NULL;
-}
-
-/* Prepares the kernel on the types that it will see. */
-static weft_status prepare_kernel(kernel_prepare *p, state *s, size_t *workspace) {
-    size_t unused;
-    kernel_prepare inner = *p;
-    inner.in = s->in.seen;
-    inner.out = s->out.seen;
-    inner.state = NULL;
-    inner.workspace_nbytes = 0;
-    if (p->adapted->prepare) TRY(p->adapted->prepare(&inner));
-    s->run = p->adapted->run;
-    s->inner = inner.state;
-    s->split = inner.split;
-    s->workspace_at = *workspace;
-    return reserve(workspace, inner.workspace_nbytes, &unused);
 }
 
 static weft_status prepare(kernel_prepare *p) {
@@ -130,11 +108,10 @@ static weft_status prepare(kernel_prepare *p) {
         size_t nbytes = part_nbytes(&p->in[s->in.args[i].index]);
         if (nbytes > s->zero_nbytes) s->zero_nbytes = nbytes;
     }
-    TRY(reserve(&workspace, s->zero_nbytes, &s->zero_at));
-    TRY(prepare_kernel(p, s, &workspace));
-    p->split = (row_split){0};
-    p->workspace_nbytes = workspace;
-    return NULL;
+    s->zero_at = workspace;
+    TRY(adaptor_reserve(&workspace, s->zero_nbytes));
+    s->run = p->adapted->run;
+    return adaptor_prepare(p, p->adapted->prepare, s->in.seen, s->out.seen, workspace, &s->kernel);
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
@@ -166,18 +143,12 @@ static void show_parts(const kernel_call *c, const state *s, const term *t) {
         int which = a->last ? t->last_part : t->part;
         s->in.seen[a->index].dtype = dtype_of_parts(x->dtype);
         if (a->only_type) continue;
-        s->in.seen[a->index].data =
-            workspace + (which == ZERO ? s->zero_at : a->at + (size_t)which * part_nbytes(x));
+        s->in.seen[a->index].data = workspace + (which == ZERO ? s->zero_at : a->at + (size_t)which * part_nbytes(x));
     }
 }
 
 static weft_status run_term(const kernel_call *c, const state *s, const term *t) {
-    kernel_call inner = *c;
-    inner.in = s->in.seen;
-    inner.out = s->out.seen;
-    inner.state = s->inner;
-    inner.workspace = (char *)c->workspace + s->workspace_at;
-    inner.split = s->split;
+    kernel_call inner = adaptor_call(&s->kernel, c, s->in.seen, s->out.seen);
     show_parts(c, s, t);
     TRY(s->run(&inner));
     for (uint32_t i = 0; i < s->out.nargs; i++) {

@@ -15,8 +15,7 @@
 #include "executor/kernels/typed.h"
 
 typedef struct adaptor_state {
-    kernel_run_fn run; /* of the kernel, with its state and its part of the workspace */
-    row_split split;
+    kernel_run_fn run; /* of the kernel */
     half_view view;
 } adaptor_state;
 
@@ -82,12 +81,6 @@ bool half_adaptor_fits(const kernel_prepare *p) {
 
 /* --- preparing ---------------------------------------------------------------------------------------------------- */
 
-/* Moves past nbytes to the next cache line. */
-static weft_status reserve(size_t *at, size_t nbytes) {
-    size_t padded;
-    return base_add(nbytes, 64, &padded) && base_add(*at, padded & ~(size_t)63, at) ? NULL : base_out_of_memory();
-}
-
 /* What the kernel sees: fp32 in the workspace, or a master copy. What has no bytes (nothing has in prepare) gets none.
  */
 static void present(const wide_side *side, const tensor *args, char *workspace) {
@@ -111,7 +104,7 @@ static weft_status widen_one(const given_side *given, uint32_t i, bool only_type
     if (w->master >= 0 || only_type) return NULL;
     size_t nbytes;
     if (!base_mul((size_t)given->args[i].numel, sizeof(float), &nbytes)) return base_out_of_memory();
-    return reserve(workspace, nbytes);
+    return adaptor_reserve(workspace, nbytes);
 }
 
 static weft_status widen(const kernel_prepare *p, const given_side *given, size_t *workspace, wide_side *out) {
@@ -127,38 +120,18 @@ static weft_status widen(const kernel_prepare *p, const given_side *given, size_
     return NULL;
 }
 
-weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_prepare *), row_split *out_split,
-                              half_view *v) {
+weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_prepare *), half_view *v) {
     given_side in = inputs_of(p), out = outputs_of(p);
     size_t workspace = 0;
     TRY(widen(p, &in, &workspace, &v->in));
     TRY(widen(p, &out, &workspace, &v->out));
-    kernel_prepare inner = *p;
-    inner.in = v->in.seen;
-    inner.out = v->out.seen;
-    inner.state = NULL;
-    inner.workspace_nbytes = 0;
-    inner.split = (row_split){0};
-    weft_status status = prepare(&inner);
-    v->state = inner.state;
-    if (status) return status;
-    v->workspace_at = workspace = (workspace + 255) & ~(size_t)255; /* libraries for GPUs ask for so much */
-    TRY(reserve(&workspace, inner.workspace_nbytes));
-    *out_split = inner.split;
-    p->split = (row_split){0};
-    p->workspace_nbytes = workspace;
-    return NULL;
+    return adaptor_prepare(p, prepare, v->in.seen, v->out.seen, workspace, &v->kernel);
 }
 
 kernel_call half_view_call(const half_view *v, const kernel_call *c) {
-    kernel_call inner = *c;
     present(&v->in, c->in, c->workspace);
     present(&v->out, c->out, c->workspace);
-    inner.in = v->in.seen;
-    inner.out = v->out.seen;
-    inner.state = v->state;
-    inner.workspace = (char *)c->workspace + v->workspace_at;
-    return inner;
+    return adaptor_call(&v->kernel, c, v->in.seen, v->out.seen);
 }
 
 /* Prepares the kernel on the types that it will see. */
@@ -166,7 +139,7 @@ static weft_status prepare(kernel_prepare *p) {
     adaptor_state *s = ARENA_NEW(p->arena, adaptor_state);
     if (!s) return base_out_of_memory();
     s->run = p->adapted->run;
-    TRY(half_view_prepare(p, p->adapted->prepare, &s->split, &s->view));
+    TRY(half_view_prepare(p, p->adapted->prepare, &s->view));
     p->state = s;
     return NULL;
 }
@@ -177,7 +150,6 @@ static weft_status run(const kernel_call *c) {
     const adaptor_state *s = c->state;
     const wide_side *in = &s->view.in, *out = &s->view.out;
     kernel_call inner = half_view_call(&s->view, c);
-    inner.split = s->split;
     for (uint32_t i = 0; i < in->nwide; i++) {
         const wide_arg *w = &in->wide[i];
         const tensor *half = &c->in[w->index];

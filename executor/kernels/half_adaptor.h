@@ -2,7 +2,7 @@
 #ifndef EXECUTOR_KERNELS_HALF_ADAPTOR_H
 #define EXECUTOR_KERNELS_HALF_ADAPTOR_H
 
-#include "executor/kernel.h"
+#include "executor/kernels/adaptor.h"
 
 /* Whether the call has half tensors and the op computes with their elements, rather than with bytes or with other
  * ranks; and, where it asks for master copies of its parameters, has them. */
@@ -28,14 +28,12 @@ typedef struct wide_side {
 
 /* A call as a kernel sees it that knows no half types. */
 typedef struct half_view {
-    void *state; /* of the kernel; its part of the workspace begins at workspace_at */
-    size_t workspace_at;
+    adapted_kernel kernel;
     wide_side in, out;
 } half_view;
 
-/* Prepares a kernel so; sets p->workspace_nbytes. v->state is set whatever the status. */
-WEFT_MUST_USE weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_prepare *),
-                                            row_split *out_split, half_view *v);
+/* Prepares a kernel so; sets p->workspace_nbytes. v->kernel.state is set whatever the status. */
+WEFT_MUST_USE weft_status half_view_prepare(kernel_prepare *p, weft_status (*prepare)(kernel_prepare *), half_view *v);
 /* The call that the kernel sees: in each of v->in.wide that has no master come fp32 copies before it runs, and behind
  * it those of v->out.wide are rounded. */
 kernel_call half_view_call(const half_view *v, const kernel_call *c);

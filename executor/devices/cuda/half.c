@@ -4,9 +4,8 @@
 #include "executor/devices/cuda/strided.h"
 
 weft_status cuda_half_prepare(kernel_prepare *p, const cuda_op *op, half_view *v) {
-    row_split none;
     if (!half_adaptor_fits(p) || !op->prepare) return cuda_refuse("types that the kernel does not take");
-    return half_view_prepare(p, op->prepare, &none, v);
+    return half_view_prepare(p, op->prepare, v);
 }
 
 static weft_status cast(const cuda_launch *l, const tensor *from, const tensor *to) {

@@ -31,7 +31,7 @@ static weft_status again_on_copies(const cuda_run *run, const cuda_op *op, cuda_
     p->workspace_nbytes = 0;
     weft_status status = cuda_half_prepare(p, op, v);
     c->half = v;
-    c->on_device.state = v->state;
+    c->on_device.state = v->kernel.state;
     if (status) discard_state(c, op);
     return status;
 }
