@@ -260,30 +260,34 @@ static weft_status run(const kernel_call *c) {
     return kernel_run_rows(c);
 }
 
-#define DEFINE_KERNEL(name, fp32, fp64, integer, divides)                                                              \
+/* is_divisor: whether integers may not be 0 in Y; behind it what a kernel has beside loops of real numbers. */
+#define KERNEL_OF(name, is_divisor, ...)                                                                               \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {name##_fp32, name##_fp64, name##_int32, name##_int64, NULL, divides, NULL, NULL};   \
+        static const function f = {.fp32 = name##_fp32,                                                                \
+                                   .fp64 = name##_fp64,                                                                \
+                                   .int32 = name##_int32,                                                              \
+                                   .int64 = name##_int64,                                                              \
+                                   .divides = is_divisor,                                                              \
+                                   __VA_ARGS__};                                                                       \
         return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
     }                                                                                                                  \
     const kernel kernel_elementwise_##name = {prepare_##name, run};
+#define DEFINE_KERNEL(name, real32, real64, integer, divides) KERNEL_OF(name, divides, .uint8 = NULL)
+#define DEFINE_ARITHMETIC(name, real32, real64, integer, divides)                                                      \
+    KERNEL_OF(name, divides, .complex64 = name##_complex64, .complex128 = name##_complex128)
 FUNCTIONS(DEFINE_KERNEL)
+ARITHMETIC(DEFINE_ARITHMETIC)
 #undef DEFINE_KERNEL
-
-#define DEFINE_KERNEL(name, fp32, fp64, integer, divides)                                                              \
-    static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {name##_fp32, name##_fp64, name##_int32,     name##_int64,                           \
-                                   NULL,        divides,     name##_complex64, name##_complex128};                     \
-        return prepare(p, &f, (int)attr_int(p->op, "axis", -1));                                                       \
-    }                                                                                                                  \
-    const kernel kernel_elementwise_##name = {prepare_##name, run};
-ARITHMETIC(DEFINE_KERNEL)
-#undef DEFINE_KERNEL
+#undef DEFINE_ARITHMETIC
 
 /* Comparisons ignore `axis` on Paddle's CPU. */
 #define DEFINE_COMPARISON_KERNEL(name, expression)                                                                     \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {name##_fp32,  name##_fp64, name##_int32, name##_int64,                              \
-                                   name##_uint8, false,       NULL,         NULL};                                     \
+        static const function f = {.fp32 = name##_fp32,                                                                \
+                                   .fp64 = name##_fp64,                                                                \
+                                   .int32 = name##_int32,                                                              \
+                                   .int64 = name##_int64,                                                              \
+                                   .uint8 = name##_uint8};                                                             \
         return prepare(p, &f, -1);                                                                                     \
     }                                                                                                                  \
     const kernel kernel_##name = {prepare_##name, run};

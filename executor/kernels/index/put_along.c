@@ -7,7 +7,14 @@
 #include "executor/kernels/layout.h"
 
 enum { IN_X, IN_INDEX, IN_VALUE, IN_OUT_GRAD, IN_OUT, OUT = 0, OUT_X_GRAD = 0, OUT_VALUE_GRAD };
-typedef enum reduction { ASSIGN, ADD, MEAN, MULTIPLY, AMAX, AMIN } reduction; /* from MULTIPLY on slopes read elements */
+typedef enum reduction {
+    ASSIGN,
+    ADD,
+    MEAN,
+    MULTIPLY,
+    AMAX,
+    AMIN
+} reduction; /* from MULTIPLY on slopes read elements */
 
 static const struct {
     const char *name;
@@ -33,6 +40,11 @@ static weft_status read_reduction(const kernel_prepare *p, put_state *s) {
     return NULL;
 }
 
+/* Whether a result depends on how many values there are for it. */
+static bool counts_values(const put_state *s) {
+    return s->reduction == MEAN || (s->reduction != ASSIGN && !s->with_self);
+}
+
 static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tensor *value) {
     put_state *s = KERNEL_STATE(p, put_state);
     if (!s) return base_out_of_memory();
@@ -52,7 +64,6 @@ static weft_status prepare_common(kernel_prepare *p, const tensor *x, const tens
     }
     s->extent = x->ndim ? x->dims[s->axis] : 1;
     s->count = index->numel;
-    p->workspace_nbytes = 2 * (size_t)x->numel * sizeof(int64_t);
     return NULL;
 }
 
@@ -69,9 +80,15 @@ static int64_t target(const put_state *s, const tensor *index, int64_t i) {
     return at;
 }
 
+/* Two numbers for each element. */
+static size_t counts_nbytes(int64_t numel) {
+    return 2 * (size_t)numel * sizeof(int64_t);
+}
+
 static weft_status prepare(kernel_prepare *p) {
     TRY(prepare_common(p, type_in(p, IN_X), type_in(p, IN_VALUE)));
     TRY(require_present(p, type_out(p, OUT), "Result"));
+    if (counts_values(p->state)) p->workspace_nbytes = counts_nbytes(type_in(p, IN_X)->numel);
     return require_like(p, type_in(p, IN_X), type_out(p, OUT), type_in(p, IN_X)->numel, "Result");
 }
 
@@ -87,13 +104,13 @@ static double combined(reduction r, double a, double b) {
     return b;
 }
 
-/* How many values there are for each of n elements; one for another is an error. */
+/* How many values there are for each of n elements, where that is asked (else NULL); one for another is an error. */
 static weft_status count_values(const kernel_call *c, const put_state *s, int64_t n, int64_t *out_counts) {
-    if (n) memset(out_counts, 0, (size_t)n * sizeof *out_counts);
+    if (n && out_counts) memset(out_counts, 0, (size_t)n * sizeof *out_counts);
     for (int64_t i = 0; i < s->count; i++) {
         int64_t at = target(s, arg_in(c, IN_INDEX), i);
         if (at < 0) return kernel_failed(c, "Index: expected numbers below %lld", (long long)s->extent);
-        out_counts[at]++;
+        if (out_counts) out_counts[at]++;
     }
     return NULL;
 }
@@ -102,14 +119,14 @@ static weft_status run(const kernel_call *c) {
     const put_state *s = c->state;
     const tensor *x = arg_in(c, IN_X);
     tensor *out = arg_out(c, OUT);
-    int64_t *counts = c->workspace, *left = counts + x->numel;
+    int64_t *counts = counts_values(s) ? c->workspace : NULL, *left = counts ? counts + x->numel : NULL;
     TRY(count_values(c, s, x->numel, counts));
-    if (x->numel) memcpy(left, counts, (size_t)x->numel * sizeof *left);
+    if (counts && x->numel) memcpy(left, counts, (size_t)x->numel * sizeof *left);
     copy_bytes(out->data, x->data, tensor_nbytes(x));
     for (int64_t i = 0; i < s->count; i++) {
         int64_t at = target(s, arg_in(c, IN_INDEX), i);
         double v = tensor_real(arg_in(c, IN_VALUE), i);
-        bool replaces = left[at]-- == counts[at] && !s->with_self;
+        bool replaces = counts && left[at]-- == counts[at] && !s->with_self;
         tensor_set_real(out, at, replaces ? v : combined(s->reduction, tensor_real(out, at), v));
     }
     for (int64_t i = 0; s->reduction == MEAN && i < x->numel; i++)
@@ -121,6 +138,7 @@ static weft_status prepare_grad(kernel_prepare *p) {
     const tensor *g = type_in(p, IN_OUT_GRAD);
     TRY(require_present(p, g, "Result@GRAD"));
     TRY(prepare_common(p, g, NULL));
+    p->workspace_nbytes = counts_nbytes(g->numel);
     TRY(require_like(p, g, type_out(p, OUT_X_GRAD), g->numel, "Input@GRAD"));
     TRY(require_like(p, g, type_out(p, OUT_VALUE_GRAD), type_in(p, IN_INDEX)->numel, "Value@GRAD"));
     if (((const put_state *)p->state)->reduction < MULTIPLY) return NULL;
