@@ -53,9 +53,12 @@ bool cli_double(const cli_args *args, const char *name, double *out) {
     return true;
 }
 
-/* "weft COMMAND: " before an error. */
-static void print_name(const cli_command *command) {
-    fprintf(stderr, "%sweft %s:%s ", cli_colour(stderr, RED), command->name, cli_colour(stderr, PLAIN));
+enum { NAME_ROOM = 64 };
+
+/* "weft COMMAND:", which is before an error. */
+static const char *name_of(const cli_command *command, char out[NAME_ROOM]) {
+    snprintf(out, NAME_ROOM, "%sweft %s:%s", cli_colour(stderr, RED), command->name, cli_colour(stderr, PLAIN));
+    return out;
 }
 
 int cli_fail(const cli_args *args, weft_status status) {
@@ -64,11 +67,10 @@ int cli_fail(const cli_args *args, weft_status status) {
 
 int cli_fail_as(const cli_args *args, const char *speaker, weft_status status) {
     const char *place = weft_status_place(status), *told = args->told ? args->told->text : "";
-    char text[sizeof args->told->text];
+    char text[sizeof args->told->text], name[NAME_ROOM];
     snprintf(text, sizeof text, "%s%s%s", place, place[0] ? ": " : "", weft_status_message(status));
     if (!*told || strncmp(text, told, strlen(told)) != 0)
-        fprintf(stderr, "%s%sweft %s:%s %s\n", speaker, cli_colour(stderr, RED), args->command->name,
-                cli_colour(stderr, PLAIN), text);
+        fprintf(stderr, "%s%s %s\n", speaker, name_of(args->command, name), text);
     weft_status_free(status);
     return EXIT_WORK_FAILED;
 }
@@ -79,8 +81,9 @@ static void print_usage(FILE *to, const cli_command *command) {
 
 int cli_usage_error(const cli_command *command, const char *format, ...) {
     va_list arguments;
+    char name[NAME_ROOM];
     va_start(arguments, format);
-    print_name(command);
+    fprintf(stderr, "%s ", name_of(command, name));
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);

@@ -105,7 +105,6 @@ weft_status infer_maxout(infer *i) {
     return NULL;
 }
 
-/* X's images and channels, Grid's rows and columns. */
 /* Images and volumes: an axis for each coordinate of the grid. */
 weft_status infer_grid_sampler(infer *i) {
     const shape *x = infer_in(i, 0), *grid = infer_in(i, 1);

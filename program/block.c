@@ -236,6 +236,18 @@ weft_status block_resolve(weft_block *b, const name *n, weft_var **out) {
     return *out ? NULL : program_placeholder(b->program, n, out);
 }
 
+weft_status block_add_tensor(weft_block *b, const name *n, weft_dtype dtype, size_t ndim, const int64_t *dims,
+                             weft_var **out) {
+    int64_t *own;
+    TRY(program_dims(b->program, ndim, dims, &own));
+    TRY(block_add_var(b, n, out));
+    (*out)->dtype = dtype;
+    (*out)->has_tensor = true;
+    (*out)->ndim = (uint32_t)ndim;
+    (*out)->dims = own;
+    return NULL;
+}
+
 weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dtype dtype, size_t ndim,
                                const int64_t *dims, weft_var **out_var) {
     weft_program *p = block->program;
@@ -244,16 +256,7 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
     if (block_find_own(block, n))
         return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "block %d already has a variable \"%s\"", block->idx,
                                   name_text);
-    int64_t *own;
-    weft_var *v;
-    TRY(program_dims(p, ndim, dims, &own));
-    TRY(block_add_var(block, n, &v));
-    v->dtype = dtype;
-    v->has_tensor = true;
-    v->ndim = (uint32_t)ndim;
-    v->dims = own;
-    *out_var = v;
-    return NULL;
+    return block_add_tensor(block, n, dtype, ndim, dims, out_var);
 }
 
 /* --- removing ----------------------------------------------------------------------------------------------------- */
@@ -303,7 +306,8 @@ weft_status weft_var_remove(weft_var *var) {
     if (var->nuses) {
         char place[160];
         return weft_status_create(WEFT_INVALID_ARGUMENT, p->place, "\"%s\" cannot be removed: it is an argument of %s",
-                                  var->name->bytes, op_place(use_op(p, use_at(p, var->first_use)), place, sizeof place));
+                                  var->name->bytes,
+                                  op_place(use_op(p, use_at(p, var->first_use)), place, sizeof place));
     }
     TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));
     TRY(drop_from_runs(b, index_of_var(b, var)));
@@ -311,8 +315,13 @@ weft_status weft_var_remove(weft_var *var) {
     var->block = NULL;
     pass_name_on(p, var);
     /* As a name that nobody declares: it has nothing else any more. */
-    *var = (weft_var){.name = var->name, .program = p, .id = var->id, .generation = var->generation, .rest = &nothing,
-                      .kind = WEFT_DENSE_TENSOR, .dtype = WEFT_DTYPE_NONE};
+    *var = (weft_var){.name = var->name,
+                      .program = p,
+                      .id = var->id,
+                      .generation = var->generation,
+                      .rest = &nothing,
+                      .kind = WEFT_DENSE_TENSOR,
+                      .dtype = WEFT_DTYPE_NONE};
     if (!program_find_placeholder(p, var->name)) table_add(&p->undeclared, table_hash(var->name->id), var->id);
     p->edits++;
     return NULL;

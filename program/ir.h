@@ -279,6 +279,8 @@ WEFT_MUST_USE weft_status program_name_hashed(weft_program *p, const char *bytes
                                               const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
+WEFT_MUST_USE weft_status block_add_tensor(weft_block *b, const name *n, weft_dtype dtype, size_t ndim,
+                                           const int64_t *dims, weft_var **out);
 /* Finds by block, forward block, parents; NULL if undeclared. */
 weft_var *block_find(const weft_block *b, const name *n);
 /* The same for the bytes of a name, which need not be interned. */

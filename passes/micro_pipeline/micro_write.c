@@ -40,11 +40,7 @@ weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t inde
     const name *n;
     micro_name(full, sizeof full, "micro_pipeline_", w->number, (const char *[]){"_", stem, "_", NULL}, index);
     TRY(program_unique_name(w->m->program, full, &n));
-    TRY(block_add_var(w->m->block, n, out));
-    (*out)->dtype = dtype;
-    (*out)->has_tensor = true;
-    (*out)->ndim = (uint32_t)ndim;
-    return program_dims(w->m->program, ndim, dims, &(*out)->dims);
+    return block_add_tensor(w->m->block, n, (weft_dtype)dtype, ndim, dims, out);
 }
 
 static weft_status append_int(weft_op *op, const name *n, int64_t value) {

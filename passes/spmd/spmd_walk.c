@@ -162,13 +162,10 @@ static weft_status keep_placed(walk *w, const axes_placed *p, const axes_placed 
 }
 
 static weft_status refuse_path(const walk *w, const spmd_var *v, const axes_placed *made, const axes_placed *to) {
-    bool is_open = false;
     char lies[160], wanted[160];
-    for (int d = 0; d < v->whole.ndim; d++) is_open |= v->whole.dims[d] < 0;
-    return weft_pass_refuse(w->plan->pass, "var %s, which lies %s, does not get to %s%s", v->var->name->bytes,
+    return weft_pass_refuse(w->plan->pass, "var %s, which lies %s, does not get to %s", v->var->name->bytes,
                             placed_text(&w->plan->mesh, made, v->whole.ndim, lies, sizeof lies),
-                            placed_text(&w->plan->mesh, to, v->whole.ndim, wanted, sizeof wanted),
-                            is_open ? ": no part of an open extent can be taken; place what is fed as well" : "");
+                            placed_text(&w->plan->mesh, to, v->whole.ndim, wanted, sizeof wanted));
 }
 
 /* The op writes the var itself. */

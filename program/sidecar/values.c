@@ -107,6 +107,7 @@ static bool may_keep(sidecar_reader *r, const char *key, const char *what, const
     for (size_t i = 0; i < 2; i++)
         for (const char *const *k = lists[i]; k && *k; k++) {
             nearest_try(&nearest, *k);
+            if (n >= sizeof expected) continue;
             n += (size_t)snprintf(expected + n, sizeof expected - n, "%s%s", n ? ", " : "", *k);
         }
     if (known->is_open && !nearest.name) return true;
