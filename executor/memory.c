@@ -21,8 +21,8 @@ static const plan_value *find_largest(const weft_plan *plan, plan_space space) {
 }
 
 static weft_status say_what_for(weft_status status, const rank_state *rank, plan_space space, int64_t nbytes) {
-    static const char *const what[] = {[PLAN_PERSISTENT] = "parameters, state, feeds and fetches",
-                                       [PLAN_TEMPORARY] = "values of a step"};
+    static const char *const what[] = {
+        [PLAN_PERSISTENT] = "parameters, state, feeds and fetches", [PLAN_TEMPORARY] = "values of a step"};
     const plan_value *largest = find_largest(rank->plan, space);
     char amounts[2][32];
     weft_status said = weft_status_create(

@@ -109,7 +109,8 @@ static void print_ops(const profile_group *g, size_t most_ops, buffer *out) {
         snprintf(place, sizeof place, "%s #%d", order[i]->type, order[i]->instr->op_index);
         buffer_format(out, "%-30s %-14s %8.4g", place, order[i]->stream, order[i]->calls);
         print_rates(order[i], 1e6, out);
-        buffer_format(out, " %10s  %s\n", memory_amount((double)order[i]->live_nbytes, live, sizeof live), order[i]->output);
+        buffer_format(out, " %10s  %s\n", memory_amount((double)order[i]->live_nbytes, live, sizeof live),
+                      order[i]->output);
     }
     if (n < g->nops) buffer_format(out, "(%zu ops more)\n", g->nops - n);
     base_free(out->allocator, order, g->nops * sizeof *order);

@@ -362,7 +362,8 @@ Test(kernels_cases, set_value_to_the_beginning) {
     }
 }
 
-/* --- put_along_axis: values 2 and 3 for element 0, 4 for element 2 ------------------------------------------------- */
+/* --- put_along_axis: values 2 and 3 for element 0, 4 for element 2 -------------------------------------------------
+ */
 
 Test(kernels_cases, put_along_axis_reduces) {
     static const struct {
@@ -400,7 +401,8 @@ Test(kernels_cases, put_along_axis_reduces) {
             cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", cases[i].reduce);
             kernel_test_fini(&t);
             for (int k = 0; k < 3 && !back; k++)
-                cr_expect_float_eq(out[k], cases[i].out[k], 1e-6, "%s, element %d: %g", cases[i].reduce, k, (double)out[k]);
+                cr_expect_float_eq(out[k], cases[i].out[k], 1e-6, "%s, element %d: %g", cases[i].reduce, k,
+                                   (double)out[k]);
             for (int k = 0; k < 3 && back; k++) {
                 cr_expect_float_eq(dx[k], cases[i].dx[k], 1e-6, "%s, dx %d: %g", cases[i].reduce, k, (double)dx[k]);
                 cr_expect_float_eq(dv[k], cases[i].dv[k], 1e-6, "%s, dv %d: %g", cases[i].reduce, k, (double)dv[k]);

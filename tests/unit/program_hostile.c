@@ -53,7 +53,8 @@ static const char with_everything[] =
     "vs: "
     "!vars [x], sc: !scalar [1.0, 2.0], scs: !scalars [1, true], sub_block: !block 1, blocks: !blocks [1]}, dist: "
     "{mesh: "
-    "0, impl: default, stream: gradient_sync, record: e, wait: [a, b], in: {x: [0, -1]}, extra: '{\"stale_names\":1}'}}\n"
+    "0, impl: default, stream: gradient_sync, record: e, wait: [a, b], in: {x: [0, -1]}, extra: "
+    "'{\"stale_names\":1}'}}\n"
     "- {parent: 0, forward: 0, vars: {v: {float32: [1]}}, ops: [{scale: {X: [v]}, out: {Out: [v]}}]}\n"
     "callstacks: [[\"  File\", b]]\n";
 static const char with_sub_blocks[] = "weft: 1\n"

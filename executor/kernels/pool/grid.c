@@ -257,8 +257,7 @@ static weft_status run_affine_grid_grad(const kernel_call *c) {
             }
         }
         for (int k = 0; k < n; k++)
-            for (int a = 0; a <= n; a++)
-                tensor_set_real(arg_out(c, 0), (image * n + k) * (n + 1) + a, sum[k][a]);
+            for (int a = 0; a <= n; a++) tensor_set_real(arg_out(c, 0), (image * n + k) * (n + 1) + a, sum[k][a]);
     }
     return NULL;
 }

@@ -84,8 +84,7 @@ static void walk_through(const interp3d_state *s, tensor *x, tensor *y, bool bac
             int z = k >> 2, r = k >> 1 & 1, e = k & 1;
             double weight = (double)b[0].weight[z] * b[1].weight[r] * b[2].weight[e];
             if (weight == 0) continue;
-            int64_t from =
-                element_at(&s->in, image, channel, (int64_t[AXES]){b[0].at[z], b[1].at[r], b[2].at[e]});
+            int64_t from = element_at(&s->in, image, channel, (int64_t[AXES]){b[0].at[z], b[1].at[r], b[2].at[e]});
             if (back)
                 tensor_set_real(x, from, tensor_real(x, from) + weight * down);
             else
