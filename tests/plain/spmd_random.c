@@ -1,6 +1,6 @@
 /* Recorded serial programs of some 60 op types, with random placements of a few of their vars on random meshes. The
  * programs of all ranks must be safe and leave what the serial program leaves. With a
- * mistake they may not be proved, unless they leave the same. 200 of them, 5,000 with WEFT_LONG_TESTS.
+ * mistake they may not be proved, unless they leave the same. 200 of them, 60 under sanitizers, 5,000 with WEFT_LONG_TESTS.
  *     spmd_random FIRST [COUNT]     tells what is left unproved, and why: few may be */
 #include <glob.h>
 #include <math.h>
@@ -316,7 +316,8 @@ static int try_case(const recorded *c, int number, const weft_pass_list *list, c
 }
 
 int main(int argc, char **argv) {
-    int first = argc > 1 ? atoi(argv[1]) : 0, n = getenv("WEFT_LONG_TESTS") ? 5000 : 200, nproved = 0;
+    int first = argc > 1 ? atoi(argv[1]) : 0, n = getenv("WEFT_SANITIZED") ? 60 : 200, nproved = 0;
+    if (getenv("WEFT_LONG_TESTS")) n = 5000;
     if (argc > 1) n = argc > 2 ? atoi(argv[2]) : 1;
     is_told = argc > 1;
     char pattern[600];
