@@ -139,7 +139,8 @@ typedef struct spmd_choice {
     axes_placed *in, *out;    /* by argument, in the order of its rule */
     bool is_special;          /* in its other form */
     double sent;              /* what that sends itself */
-    spmd_conflict *conflicts; /* by mesh axis, where they are asked for */
+    bool is_disputed;         /* arguments disagree; */
+    spmd_conflict *conflicts; /* about what, by mesh axis, where that is asked for */
     bool is_noted;            /* it is known what that tells apart: */
     spmd_apart apart;
 } spmd_choice;
@@ -212,7 +213,7 @@ typedef struct spmd_plan {
     size_t nops;
     spmd_choice undecided;      /* that of ops before */
     spmd_choice tried, chosen;  /* room for the arguments of any op, while it is decided */
-    arena decided;              /* of choices; made anew by each decision */
+    arena decided;              /* of choices, and what is known of them */
     arena walked;               /* of versions; made anew by each walk */
     bool asks_conflicts;        /* what arguments disagree about is kept with the ops that are decided */
     struct spmd_prices *prices; /* in seconds; NULL: bytes are enough */
@@ -283,8 +284,9 @@ typedef struct spmd_state {
 } spmd_state;
 
 WEFT_MUST_USE weft_status spmd_choose(spmd_plan *plan, const spmd_state *states, spmd_op *op);
-/* spmd_known.c: what was chosen for an op of that kind whose arguments lie so; if nothing was, it is added then. */
-WEFT_MUST_USE weft_status spmd_known_init(spmd_plan *plan);
+/* spmd_known.c: what was chosen for an op of that kind whose arguments lie so; if nothing was, it is added then. What
+ * is known holds for decisions to come on the same mesh, but where they ask for conflicts that nobody asked for. */
+WEFT_MUST_USE weft_status spmd_known_begin(spmd_plan *plan);
 WEFT_MUST_USE weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *op, bool *out_found);
 /* `plan->chosen`, for the op that was asked for last. */
 WEFT_MUST_USE weft_status spmd_known_add(spmd_plan *plan, spmd_op *op);
@@ -374,6 +376,8 @@ WEFT_MUST_USE weft_status spmd_report_rows(spmd_plan *plan);
 
 /* spmd_walk.c */
 WEFT_MUST_USE weft_status spmd_decide(spmd_plan *plan);
+/* The same, given up where it sends no less than this: parts of open extents, then bytes. */
+WEFT_MUST_USE weft_status spmd_decide_below(spmd_plan *plan, int64_t nopen, double sent, bool *out_below);
 /* `edits`: of attrs that say where ranks stand; or NULL. */
 WEFT_MUST_USE weft_status spmd_rewrite(spmd_plan *plan, rank_edits *edits);
 

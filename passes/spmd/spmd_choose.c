@@ -151,6 +151,12 @@ static void add_path(chooser *c, const spmd_path *path, const kept_shape *whole,
     sum->seconds += seconds;
 }
 
+/* Whether it is dearer than the best way so far; where nobody asks what each costs, that is all that counts. */
+static bool is_beaten(const chooser *c, const price *sum) {
+    if (c->sides || !c->found) return false;
+    return sum->nopen > c->best_open || (sum->nopen == c->best_open && sum->sent > c->best);
+}
+
 static bool price_inputs(chooser *c, price *sum) {
     spmd_path path;
     for (size_t i = 0; i < c->op->kind->rule.nin; i++) {
@@ -163,6 +169,7 @@ static bool price_inputs(chooser *c, price *sum) {
         if (again) continue;
         if (!spmd_nearest(c->plan, v, &c->states[v->var->id], &c->in[i], &path)) return false;
         add_path(c, &path, &v->whole, sum);
+        if (is_beaten(c, sum)) return false;
     }
     return true;
 }
@@ -177,6 +184,7 @@ static bool price_outputs(chooser *c, price *sum, double *work) {
         axes_placed to = v->nreaders || v->is_kept ? v->want : placed_whole_sums(&c->out[o]);
         if (!spmd_find_path(m, &v->whole, &c->out[o], &to, &path)) return false;
         add_path(c, &path, &v->whole, sum);
+        if (is_beaten(c, sum)) return false;
         *work += (double)placed_nbytes(m, &c->out[o], &v->whole);
     }
     return true;
@@ -321,12 +329,18 @@ static void complete(chooser *c, bool always) {
     if (together) add_order(c, turned, m->axes.naxes);
 }
 
-/* Keeps what the axis may do, where arguments ask it to shard different factors or another axis to shard the same. */
-static weft_status keep_conflict(chooser *c, int axis) {
+/* Whether arguments ask the axis to shard different factors, or another axis to shard the same. */
+static bool is_disputed(const chooser *c, int axis) {
     const options *o = &c->by_axis[axis];
     int nfactors = 0;
     for (int i = 0; i < o->count; i++) nfactors += o->items[i] >= 0;
-    if (nfactors < 2 && !is_asked_twice(c, axis)) return NULL;
+    return nfactors > 1 || is_asked_twice(c, axis);
+}
+
+/* Keeps what the axis may do. */
+static weft_status keep_conflict(chooser *c, int axis) {
+    const options *o = &c->by_axis[axis];
+    if (!is_disputed(c, axis)) return NULL;
     spmd_conflict *made = ARENA_NEW(&c->plan->memory, spmd_conflict);
     if (!made) return base_out_of_memory();
     *made = (spmd_conflict){.axis = axis, .nsides = o->count, .nops = 1, .next = c->plan->chosen.conflicts};
@@ -364,6 +378,8 @@ static void choose_whole(const chooser *c) {
 static weft_status choose_way(chooser *c) {
     add_order(c, NULL, 0);
     ask(c);
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) c->plan->chosen.is_disputed |= is_disputed(c, a);
+    if (!c->plan->chosen.is_disputed) c->sides = NULL;
     complete(c, false);
     try_all(c, 0);
     if (!c->found) complete(c, true);

@@ -12,6 +12,7 @@ typedef struct known {
 
 struct spmd_known {
     arena *memory;
+    const mesh *mesh; /* on which that is */
     hash_table table;
     known *items;
     size_t nitems, capacity;
@@ -20,10 +21,12 @@ struct spmd_known {
     table_probe at; /* where it would be */
 };
 
-weft_status spmd_known_init(spmd_plan *plan) {
+weft_status spmd_known_begin(spmd_plan *plan) {
+    if (plan->known && plan->known->mesh == plan->mesh.mesh) return NULL;
+    arena_reset(&plan->decided);
     plan->known = ARENA_NEW(&plan->decided, struct spmd_known);
     if (!plan->known) return base_out_of_memory();
-    plan->known->memory = &plan->decided;
+    *plan->known = (struct spmd_known){.memory = &plan->decided, .mesh = plan->mesh.mesh};
     return NULL;
 }
 
@@ -79,8 +82,9 @@ static weft_status put_output(spmd_plan *plan, const spmd_op *op, size_t o) {
 static weft_status make_key(spmd_plan *plan, const spmd_state *states, const spmd_op *op) {
     struct spmd_known *k = plan->known;
     k->nkey = 0;
-    TRY(reserve(k, sizeof op->kind));
+    TRY(reserve(k, sizeof op->kind + 1));
     put(k, &op->kind, sizeof op->kind);
+    put(k, &(uint8_t){plan->policy.gathers_state}, 1);
     for (size_t i = 0; i < op->kind->rule.nin; i++) TRY(put_input(plan, states, op, i));
     for (size_t o = 0; o < op->kind->rule.nout; o++) TRY(put_output(plan, op, o));
     return NULL;
@@ -98,8 +102,9 @@ weft_status spmd_known_find(spmd_plan *plan, const spmd_state *states, spmd_op *
         table_next(&k->table, &k->at);
     }
     *out_found = k->at.item != TABLE_NONE;
+    if (*out_found) op->choice = k->items[k->at.item].choice;
+    *out_found &= !(plan->asks_conflicts && op->choice->is_disputed && !op->choice->conflicts);
     if (!*out_found) return NULL;
-    op->choice = k->items[k->at.item].choice;
     for (spmd_conflict *c = op->choice->conflicts; c; c = c->next) c->nops++;
     return NULL;
 }
@@ -116,6 +121,10 @@ static weft_status keep_choice(spmd_plan *plan, const axes_rule *r, spmd_choice 
 weft_status spmd_known_add(spmd_plan *plan, spmd_op *op) {
     struct spmd_known *k = plan->known;
     TRY(keep_choice(plan, &op->kind->rule, &op->choice));
+    if (k->at.item != TABLE_NONE) {
+        k->items[k->at.item].choice = op->choice;
+        return NULL;
+    }
     TRY(table_reserve(k->memory, &k->table, k->nitems + 1));
     TRY(grow(k->memory, &k->items, &k->capacity, k->nitems + 1, sizeof *k->items));
     known *x = &k->items[k->nitems];

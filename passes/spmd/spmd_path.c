@@ -11,7 +11,7 @@
 
 #include "program/grow.h"
 
-enum { MOST_NODES = 2048, HELPED_NBYTES = 1 << 20 };
+enum { FIRST_NODES = 64, MOST_NODES = 2048, HELPED_NBYTES = 1 << 20 };
 
 typedef struct path_node {
     axes_placed at;
@@ -27,8 +27,13 @@ typedef struct path_finder {
     const kept_shape *whole;
     const axes_placed *to;
     uint32_t idle; /* axes that are left alone */
+    bool is_short; /* of memory */
     path_node *nodes;
+    arena *memory; /* of nodes */
+    size_t capacity;
     int count, now; /* `now`: the node whose steps are taken */
+    double have;    /* bytes of what it has */
+    int end;        /* the node of `to`; 0: it was not reached yet */
 } path_finder;
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
@@ -96,10 +101,18 @@ static bool sends_open(const path_finder *f, spmd_step_kind kind, const axes_pla
     return false;
 }
 
+static bool has_room(path_finder *f) {
+    if (f->count == MOST_NODES) return false;
+    weft_status status = grow(f->memory, &f->nodes, &f->capacity, (size_t)f->count + 1, sizeof *f->nodes);
+    f->is_short |= status != NULL;
+    weft_status_free(status);
+    return !f->is_short;
+}
+
 /* `priced`: what the collective works on, where that is padded; NULL: what there is. */
 static void reach(path_finder *f, spmd_step step, const axes_placed *made, double priced) {
     const path_node *now = &f->nodes[f->now];
-    double have = nbytes_of(f, &now->at), get = step.kind == STEP_ALL_REDUCE ? 0 : nbytes_of(f, made); /* in place */
+    double have = f->have, get = step.kind == STEP_ALL_REDUCE ? 0 : nbytes_of(f, made); /* in place */
     step.sent = sent_by(step.kind, (double)spmd_extent(f->mesh, step.axes), priced > 0 ? priced : have);
     step.made = *made;
     if (!step.divide) step.divide = 1;
@@ -108,13 +121,16 @@ static void reach(path_finder *f, spmd_step step, const axes_placed *made, doubl
     n.nempty = now->nempty + leaves_nothing(f, made);
     n.nopen = now->nopen + sends_open(f, step.kind, &now->at, made);
     n.peak = now->peak > have + get ? now->peak : have + get;
+    if (f->end && is_dearer(&n, &f->nodes[f->end])) return; /* what follows it is no cheaper */
     for (int i = 0; i < f->count; i++) {
         path_node *known = &f->nodes[i];
         if (!placed_same(&known->at, made, f->whole->ndim, f->mesh->axes.naxes)) continue;
         if (!known->is_done && is_dearer(known, &n)) *known = n;
         return;
     }
-    if (f->count < MOST_NODES) f->nodes[f->count++] = n;
+    if (!has_room(f)) return;
+    if (placed_same(made, f->to, f->whole->ndim, f->mesh->axes.naxes)) f->end = f->count;
+    f->nodes[f->count++] = n;
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
@@ -230,6 +246,7 @@ static void permute(path_finder *f, const axes_placed *now) {
 static void take_steps(path_finder *f) {
     const axes_placed now = f->nodes[f->now].at;
     int naxes = f->mesh->axes.naxes;
+    f->have = nbytes_of(f, &now);
     uint32_t partial = placed_partial(&now, naxes);
     for (uint32_t axes = 1; axes < UINT32_C(1) << naxes; axes++) {
         if (axes & f->idle) continue;
@@ -278,9 +295,10 @@ static bool search(path_finder *f, const axes_placed *from, spmd_path *out) {
     f->count = 1;
     while ((f->now = next_node(f)) >= 0) {
         path_node *n = &f->nodes[f->now];
-        if (placed_same(&n->at, f->to, f->whole->ndim, f->mesh->axes.naxes)) return write_path(f, f->now, out);
+        if (f->end && f->now == f->end) return write_path(f, f->now, out);
         n->is_done = true;
         take_steps(f);
+        if (f->is_short) return false;
     }
     return false;
 }
@@ -296,7 +314,9 @@ typedef struct path_key {
 typedef struct kept_path {
     path_key key;
     bool is_tried, is_there;
-    spmd_path path;
+    double sent;
+    int nopen, count;
+    const spmd_step *steps;
 } kept_path;
 
 struct spmd_paths {
@@ -304,14 +324,15 @@ struct spmd_paths {
     hash_table table;
     kept_path **items;
     size_t nitems, capacity;
-    path_node *nodes;
+    path_node *nodes; /* of the search at hand */
+    size_t nnodes;
 };
 
 weft_status spmd_paths_init(spmd_mesh *m, arena *memory) {
     m->paths = ARENA_NEW(memory, spmd_paths);
     if (!m->paths) return base_out_of_memory();
-    *m->paths = (spmd_paths){.memory = memory, .nodes = ARENA_ARRAY(memory, path_node, MOST_NODES)};
-    return m->paths->nodes ? NULL : base_out_of_memory();
+    *m->paths = (spmd_paths){.memory = memory};
+    return grow(memory, &m->paths->nodes, &m->paths->nnodes, FIRST_NODES, sizeof *m->paths->nodes);
 }
 
 static void put_placed(axes_placed *to, const axes_placed *p, int32_t ndim, int naxes) {
@@ -345,6 +366,24 @@ static kept_path *add_path(spmd_paths *paths, const path_key *key, table_probe *
     return made;
 }
 
+/* Writes `out` too. */
+static void try_path(const spmd_mesh *m, const kept_shape *whole, kept_path *kept, const axes_placed *from,
+                     const axes_placed *to, spmd_path *out) {
+    spmd_paths *paths = m->paths;
+    path_finder f = {
+        .mesh = m, .whole = whole, .to = to, .nodes = paths->nodes, .memory = paths->memory, .capacity = paths->nnodes};
+    bool is_there = search(&f, from, out);
+    paths->nodes = f.nodes;
+    paths->nnodes = f.capacity;
+    kept->is_tried = true;
+    if (!is_there) return;
+    kept->sent = out->sent;
+    kept->nopen = out->nopen;
+    kept->count = out->count;
+    kept->steps = arena_copy(paths->memory, out->steps, (size_t)out->count * sizeof *out->steps);
+    kept->is_there = kept->steps != NULL;
+}
+
 bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_placed *from, const axes_placed *to,
                     spmd_path *out) {
     path_key key;
@@ -362,15 +401,11 @@ bool spmd_find_path(const spmd_mesh *m, const kept_shape *whole, const axes_plac
         table_next(&paths->table, &at);
     kept_path *kept = at.item == TABLE_NONE ? add_path(paths, &key, &at) : paths->items[at.item];
     if (!kept) return false;
-    if (!kept->is_tried) {
-        path_finder f = {.mesh = m, .whole = whole, .to = to, .nodes = paths->nodes};
-        kept->is_there = search(&f, from, &kept->path);
-        kept->is_tried = true;
-    }
+    if (!kept->is_tried) try_path(m, whole, kept, from, to, out);
     if (!kept->is_there) return false;
-    out->nopen = kept->path.nopen;
-    out->sent = kept->path.sent;
-    out->count = kept->path.count;
-    memcpy(out->steps, kept->path.steps, (size_t)out->count * sizeof *out->steps);
+    out->nopen = kept->nopen;
+    out->sent = kept->sent;
+    out->count = kept->count;
+    memcpy(out->steps, kept->steps, (size_t)out->count * sizeof *out->steps);
     return true;
 }

@@ -78,8 +78,9 @@ void placed_largest(const spmd_mesh *m, const axes_placed *p, const kept_shape *
 void placed_priced(const spmd_mesh *m, const axes_placed *p, const kept_shape *whole, int64_t *out) {
     placed_largest(m, p, whole, out);
     for (int d = 0; d < whole->ndim; d++) {
+        if (out[d] >= 0) continue;
         int64_t n = spmd_extent(m, placed_dim_axes(p, d));
-        if (out[d] < 0) out[d] = (m->rows + n - 1) / n;
+        out[d] = (m->rows + n - 1) / n;
     }
 }
 

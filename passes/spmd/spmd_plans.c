@@ -15,31 +15,48 @@ static const spmd_policy policies[] = {
     {.spread = SPREAD_NONE, .gathers_state = true},
 };
 
-static void take_wants(spmd_plan *plan, const axes_placed *from) {
+/* The placements of all vars, and where they come from. */
+typedef struct wanted {
+    axes_placed want;
+    spmd_origin origin[AXES_MESH];
+} wanted;
+
+/* As they are given, and as they spread; NULL: that was not asked for yet. */
+typedef struct wants {
+    wanted *given, *spread[SPREAD_NONE + 1];
+} wants;
+
+static void take_wants(spmd_plan *plan, const wanted *from) {
     for (size_t i = 0; i < plan->nvars; i++) {
-        plan->vars[i].want = from[i];
-        memset(plan->vars[i].origin, 0, sizeof plan->vars[i].origin);
+        plan->vars[i].want = from[i].want;
+        memcpy(plan->vars[i].origin, from[i].origin, sizeof from[i].origin);
     }
 }
 
-static weft_status keep_wants(spmd_plan *plan, axes_placed **out) {
-    *out = ARENA_ARRAY(&plan->memory, axes_placed, plan->nvars + 1);
+static weft_status keep_wants(spmd_plan *plan, wanted **out) {
+    *out = ARENA_ARRAY(&plan->memory, wanted, plan->nvars + 1);
     if (!*out) return base_out_of_memory();
-    for (size_t i = 0; i < plan->nvars; i++) (*out)[i] = plan->vars[i].want;
+    for (size_t i = 0; i < plan->nvars; i++) {
+        (*out)[i].want = plan->vars[i].want;
+        memcpy((*out)[i].origin, plan->vars[i].origin, sizeof(*out)[i].origin);
+    }
     return NULL;
 }
 
-static weft_status follow_so(spmd_plan *plan, const spmd_policy *how, const axes_placed *given) {
-    take_wants(plan, given);
+static weft_status follow_so(spmd_plan *plan, const spmd_policy *how, wants *known) {
     plan->policy = *how;
-    return spmd_follow(plan);
+    bool is_known = known->spread[how->spread] != NULL;
+    take_wants(plan, is_known ? known->spread[how->spread] : known->given);
+    if (is_known) return NULL;
+    TRY(spmd_follow(plan));
+    return keep_wants(plan, &known->spread[how->spread]);
 }
 
 /* A plan need not be good, so long as one is: a value may have to get to where it is wanted, as a part of an extent
- * that is open cannot. *first_why: of the first one that is not. */
-static weft_status decide_if_good(spmd_plan *plan, weft_status *first_why, bool *out_good) {
-    weft_status status = spmd_decide(plan);
-    *out_good = !status;
+ * that is open cannot. *first_why: of the first one that is not. Nor is one that sends no less than the best. */
+static weft_status decide_if_good(spmd_plan *plan, int64_t nopen, double sent, weft_status *first_why, bool *out_good) {
+    *out_good = false;
+    weft_status status = spmd_decide_below(plan, nopen, sent, out_good);
     if (!status || weft_status_code(status) != WEFT_REFUSED) return status;
     if (*first_why)
         weft_status_free(status);
@@ -48,41 +65,40 @@ static weft_status decide_if_good(spmd_plan *plan, weft_status *first_why, bool 
     return NULL;
 }
 
-static weft_status find_cheapest(spmd_plan *plan, const axes_placed *given, weft_status *first_why, size_t *out_best) {
+static weft_status find_cheapest(spmd_plan *plan, wants *known, weft_status *first_why, size_t *out_best) {
     const size_t count = sizeof policies / sizeof *policies;
     double sent = 0;
-    int64_t nopen = 0;
+    int64_t nopen = INT64_MAX;
     *out_best = count;
     for (size_t i = 0; i < count; i++) {
-        bool is_good;
-        TRY(follow_so(plan, &policies[i], given));
-        TRY(decide_if_good(plan, first_why, &is_good));
-        double own = plan->sent * (policies[i].gathers_state ? 2 : 1);
-        bool is_first = *out_best == count, fewer = plan->nopen < nopen, as_many = plan->nopen == nopen;
-        if (!is_good || !(is_first || fewer || (as_many && own < sent))) continue;
+        bool is_better;
+        double weight = policies[i].gathers_state ? 2 : 1;
+        TRY(follow_so(plan, &policies[i], known));
+        TRY(decide_if_good(plan, nopen, sent / weight, first_why, &is_better));
+        if (!is_better) continue;
         nopen = plan->nopen;
         *out_best = i;
-        sent = plan->cheapest = own;
+        sent = plan->cheapest = plan->sent * weight;
         if (i == 0 && sent <= 0) break;
     }
     return NULL;
 }
 
 weft_status spmd_plan_cheapest(spmd_plan *plan) {
-    axes_placed *given;
+    wants known = {.given = NULL};
     size_t best;
     weft_status why = NULL;
     plan->policy = policies[0];
     plan->cheapest = 0;
     if (plan->nops > SPMD_MOST_OPS) return spmd_follow(plan);
-    TRY(keep_wants(plan, &given));
-    weft_status status = find_cheapest(plan, given, &why, &best);
+    TRY(keep_wants(plan, &known.given));
+    weft_status status = find_cheapest(plan, &known, &why, &best);
     if (status || best == sizeof policies / sizeof *policies) {
         if (status) weft_status_free(why);
         return status ? status : why;
     }
     weft_status_free(why);
     if (best == 0 && plan->cheapest <= 0) return NULL;
-    TRY(follow_so(plan, &policies[best], given));
+    TRY(follow_so(plan, &policies[best], &known));
     return spmd_place_state(plan);
 }

@@ -288,18 +288,28 @@ static weft_status walk_op(walk *w, spmd_op *op) {
     return NULL;
 }
 
-weft_status spmd_decide(spmd_plan *plan) {
+static bool is_below(const spmd_plan *plan, int64_t nopen, double sent) {
+    return plan->nopen < nopen || (plan->nopen == nopen && plan->sent < sent);
+}
+
+/* Both sums only grow from op to op. */
+weft_status spmd_decide_below(spmd_plan *plan, int64_t nopen, double sent, bool *out_below) {
     walk w = {.plan = plan};
     plan->sent = 0;
     plan->nopen = 0;
     plan->apart = (spmd_apart){0};
-    arena_reset(&plan->decided);
-    TRY(spmd_known_init(plan));
+    TRY(spmd_known_begin(plan));
     TRY(begin(&w));
-    for (size_t k = 0; k < plan->nops; k++) TRY(walk_op(&w, &plan->ops[k]));
+    for (size_t k = 0; k < plan->nops && is_below(plan, nopen, sent); k++) TRY(walk_op(&w, &plan->ops[k]));
+    *out_below = is_below(plan, nopen, sent);
     for (size_t i = 0; i < plan->nvars; i++)
         if (w.states[i].home) note_arg(&w, &plan->vars[i], w.states[i].home, &plan->apart);
     return NULL;
+}
+
+weft_status spmd_decide(spmd_plan *plan) {
+    bool is_below;
+    return spmd_decide_below(plan, INT64_MAX, 0, &is_below);
 }
 
 static weft_status write_var(walk *w, const spmd_var *v, const spmd_state *s) {

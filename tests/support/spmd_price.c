@@ -42,7 +42,7 @@ static weft_status step_op(spmd_plan *plan, spmd_op *op, spmd_price *price) {
 weft_status spmd_price_program(spmd_plan *plan, spmd_price *out) {
     *out = (spmd_price){.sent = 0};
     TRY(spmd_follow(plan));
-    TRY(spmd_known_init(plan));
+    TRY(spmd_known_begin(plan));
     out->states = ARENA_ARRAY(&plan->decided, spmd_state, plan->nvars + 1);
     if (!out->states) return base_out_of_memory();
     for (size_t i = 0; i < plan->nvars; i++)
