@@ -4,11 +4,13 @@
  * dist attrs shard them, and other feeds along all. What an op makes varies along those of its inputs and of the
  * condition that it runs under. A collective that leaves one value on all members takes away the axes of its ring.
  * State that an optimizer updates may differ along the axes that shard it, and no others. Where both branches of a
- * doubt exist the answer is "does not differ": what is reported is so.
+ * doubt exist the answer is "does not differ": what is reported is so. Where something would be, all is looked at
+ * again, and each output of an op differs as what it is made of: of a view its input, of a gradient what its row reads.
  *
  * Most ops make what they write of what they read, and most updates read nothing that differs: of these the schedule
  * says enough, and the program is not looked at. */
 #include "proof/spmd/replicas.h"
+#include "ops/axes.h"
 #include "plan/plan.h"
 #include "program/grow.h"
 
@@ -87,13 +89,42 @@ static void put(flow *f, uint32_t id, axes differs) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
+static axes differs_of(flow *f, const weft_op *op, const slot *s) {
+    axes found = 0;
+    for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, slot_args(op, s)[i].var_id);
+    return found;
+}
+
 static axes inputs_of(flow *f, weft_op *op) {
     const op_schema *schema = op_schema_of(op);
     axes found = 0;
+    for (uint32_t k = 0; k < op_nslots(op, false); k++)
+        if (!bind_wants_type_only(schema, op_slot(op, false, k))) found |= differs_of(f, op, op_slot(op, false, k));
+    return found;
+}
+
+/* The input that an output is a view of, and that no other output is written to; -1: none. */
+static int viewed_input(const op_schema *schema, const slot *out) {
+    int viewed = -1;
+    for (size_t k = 0; k < schema->noutputs; k++)
+        if (name_is(out->name, schema->outputs[k].name)) viewed = schema->outputs[k].view_of;
+    for (size_t k = 0; k < schema->noutputs; k++)
+        if (viewed >= 0 && schema->outputs[k].in_place_of == viewed) return -1;
+    return viewed;
+}
+
+/* Of those that an output is made of. */
+static axes inputs_of_output(flow *f, weft_op *op, const slot *out) {
+    const op_schema *schema = op_schema_of(op);
+    int viewed = schema ? viewed_input(schema, out) : -1;
+    const slot *shown = viewed < 0 ? NULL : op_find_slot(op, false, schema->inputs[viewed].name);
+    axes found = 0;
+    if (!schema || op_communicates(op)) return inputs_of(f, op);
+    if (shown) return differs_of(f, op, shown);
     for (uint32_t k = 0; k < op_nslots(op, false); k++) {
         const slot *s = op_slot(op, false, k);
-        if (bind_wants_type_only(schema, s)) continue;
-        for (uint32_t i = 0; i < s->nargs; i++) found |= get(f, slot_args(op, s)[i].var_id);
+        axes own = bind_wants_type_only(schema, s) ? 0 : differs_of(f, op, s);
+        if ((own & ~found) && axes_reads(schema, out->name->bytes, s->name->bytes)) found |= own;
     }
     return found;
 }
@@ -145,18 +176,29 @@ static const char *own_output(const weft_op *op) {
     return NULL;
 }
 
-static void write_outputs(flow *f, weft_op *op, axes differs) {
-    bool unknown = !op_schema_of(op) && op_communicates(op), feeds = is_feed_op(op);
+static void write_output(flow *f, weft_op *op, const use *u, axes differs) {
+    bool unknown = !op_schema_of(op) && op_communicates(op);
     const char *named = own_output(op);
     const slot *own = named ? op_find_slot(op, true, named) : NULL;
-    FOR_EACH_ARG(op, true, u) {
-        if (op_shows_own_input(op, u)) continue;
-        axes of_it = differs;
-        const placement *where = feeds || unknown ? use_var(op->program, u)->dist : NULL;
-        if (unknown || (where && where->mesh && f->grid.mesh)) of_it = axes_of_shards(&f->grid, where);
-        if (own && (uint32_t)(u - slot_args(op, own)) < own->nargs) of_it |= axes_of_ring(&f->grid, op_ring(op));
-        put(f, u->var_id, of_it);
+    const placement *where = is_feed_op(op) || unknown ? use_var(op->program, u)->dist : NULL;
+    if (op_shows_own_input(op, u)) return;
+    if (unknown || (where && where->mesh && f->grid.mesh)) differs = axes_of_shards(&f->grid, where);
+    if (own && (uint32_t)(u - slot_args(op, own)) < own->nargs) differs |= axes_of_ring(&f->grid, op_ring(op));
+    put(f, u->var_id, differs);
+}
+
+static weft_status write_outputs(flow *f, weft_op *op) {
+    uint32_t n = op_nslots(op, true);
+    axes ring_axes = ring_axes_of(f, op), all = made_of(f, op, inputs_of(f, op), ring_axes);
+    axes *made = f->is_exact ? ARENA_ARRAY(f->arena, axes, n + 1) : NULL;
+    if (f->is_exact && !made) return base_out_of_memory();
+    for (uint32_t k = 0; made && k < n; k++) /* before any is written, maybe over an input */
+        made[k] = made_of(f, op, inputs_of_output(f, op, op_slot(op, true, k)), ring_axes);
+    for (uint32_t k = 0; k < n; k++) {
+        const slot *s = op_slot(op, true, k);
+        for (uint32_t i = 0; i < s->nargs; i++) write_output(f, op, &slot_args(op, s)[i], made ? made[k] : all);
     }
+    return NULL;
 }
 
 static weft_status name_parts(flow *f, uint32_t fused, const uint32_t *parts, uint32_t nparts) {
@@ -308,7 +350,7 @@ static weft_status sweep_op(flow *f, weft_op *op, uint32_t index, int depth) {
     if (of)
         write_parts(f, op, of);
     else
-        write_outputs(f, op, made_of(f, op, inputs_of(f, op), ring_axes_of(f, op)));
+        TRY(write_outputs(f, op));
     return check_writes(f, op, index);
 }
 
@@ -337,6 +379,7 @@ static bool sweep_all_reduce(flow *f, const proof_collective *c, const proof_tou
 static bool sweep_plain(flow *f, const proof_touch *x, size_t n) {
     size_t nreads = 0;
     axes differs = 0;
+    if (f->is_exact) return false;
     for (; nreads < n && !x[nreads].is_write; nreads++) differs |= get(f, x[nreads].owner);
     for (size_t k = nreads; k < n; k++)
         if (f->vars[x[k].owner].shared || (differs && is_trained(program_var(f->program, x[k].owner))))
@@ -403,9 +446,12 @@ weft_status check_replicas(const proof_schedule *s, const program_rings *rings, 
     if (!may_tell) return NULL;
     arena scratch;
     arena_init(&scratch, &p->context->allocator);
-    flow f = {.program = p, .schedule = s, .findings = findings, .arena = &scratch, .nranks = nranks};
-    f.rank = p->has_dist && p->rank < 0 ? -1 : rank;
-    weft_status status = sweep(&f, rings);
+    flow first = {.program = p, .schedule = s, .findings = findings, .arena = &scratch, .nranks = nranks};
+    first.rank = p->has_dist && p->rank < 0 ? -1 : rank;
+    flow again = first;
+    again.is_exact = true;
+    weft_status status = sweep(&first, rings);
+    if (!status && first.is_doubtful) status = sweep(&again, rings);
     arena_fini(&scratch);
     return status;
 }

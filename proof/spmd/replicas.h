@@ -43,9 +43,11 @@ typedef struct flow {
     size_t nshared, shared_capacity;
     inner_op *inner;
     size_t ninner, inner_capacity;
-    uint32_t at;    /* the op at hand: its event, or INNER and its number */
-    bool *entered;  /* by block */
-    bool *reported; /* by var id */
+    bool is_exact;    /* each output of an op is looked at by itself; else what would be reported makes it */
+    bool is_doubtful; /* and is not reported yet */
+    uint32_t at;      /* the op at hand: its event, or INNER and its number */
+    bool *entered;    /* by block */
+    bool *reported;   /* by var id */
     axes guard;
     proof_schedule *places; /* one event, to name ops with */
 } flow;

@@ -24,6 +24,7 @@ weft_status replicas_report(flow *f, const weft_op *op, uint32_t index, const we
     weft_finding *found;
     char of_axes[256], message[256], maker[256] = "";
     uint32_t written_at = 0;
+    if (!f->is_exact) return f->is_doubtful = true, NULL;
     const weft_op *writer = writer_of(f, &f->vars[replicas_shown_by(f, v->id)], &written_at);
     if (!f->reported && !(f->reported = ARENA_ARRAY(f->arena, bool, f->program->nall_vars + 1)))
         return base_out_of_memory();
@@ -52,6 +53,7 @@ weft_status replicas_report(flow *f, const weft_op *op, uint32_t index, const we
 weft_status replicas_report_guarded(flow *f, const weft_op *op, uint32_t index, axes differ) {
     weft_finding *found;
     char of_axes[256], message[256];
+    if (!f->is_exact) return f->is_doubtful = true, NULL;
     TRY(finding_add(f->findings, WEFT_VERDICT_DEADLOCK, &found));
     if (!found) return NULL;
     found->ring = op_ring(op);

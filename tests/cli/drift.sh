@@ -48,4 +48,46 @@ sed -i '/c_allreduce_sum/d' "$folder/byhand.yaml"
 prints 1 '^missing_reduce: assign #4 updates "w", which must be equal on all ranks' 'an update by hand without one' \
     "$weft" verify "$folder/byhand.yaml" --ranks 2 --reading in_order
 says 1 'w: replicas would drift apart on 2 ranks: assign #4' 'nor is it run' "$weft" run "$folder/byhand.yaml" --ranks 2
+
+# An output differs as what it is made of does: sums that a gradient op adds up are not of its gradient, and what shows a
+# weight is not of the rows beside it.
+outputs() { # what the last op is
+    cat <<END
+weft: 1
+version: 2006002
+meshes:
+- {shape: [2], ids: [0, 1], dims: [a]}
+blocks:
+- vars:
+    x: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
+    own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
+    label: {int64: [4, 1], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
+    means: {float32: [3], persistable: true}
+    scales: {float32: [3], persistable: true}
+    size: {float32: [3], persistable: true, parameter: true, stop_gradient: false}
+    table: {float32: [4, 3], persistable: true, parameter: true, stop_gradient: false}
+    bias: {float32: [4, 1], persistable: true}
+    rate: {float32: [1], persistable: true}
+    size_grad: {float32: [3]}
+    x_grad: {float32: [4, 3]}
+    shown: {float32: [4, 3]}
+    cost: {float32: [4, 1]}
+    before: {float32: [4, 2]}
+  ops:
+  - {data_norm_grad: {X: x, Means: means, Scales: scales, Y@GRAD: own}, out: {X@GRAD: x_grad, BatchSize@GRAD: size_grad}}
+  - {hierarchical_sigmoid: {X: own, W: table, Label: label, Bias: bias}, out: {Out: cost, PreOut: before, W_Out: shown},
+     attrs: {num_classes: 5}}
+  - {$1}
+END
+}
+outputs 'sgd: {Param: size, Grad: size_grad, LearningRate: rate}, out: {ParamOut: size}' >"$folder/sums.yaml"
+outputs 'assign: {X: shown}, out: {Out: table}' >"$folder/shown.yaml"
+outputs 'sgd: {Param: table, Grad: x_grad, LearningRate: rate}, out: {ParamOut: table}' >"$folder/gradient.yaml"
+outputs 'assign: {X: own}, out: {Out: table}' >"$folder/rows.yaml"
+prints 0 'in_order: safe' 'sums of what all ranks have' "$weft" verify "$folder/sums.yaml" --ranks 2 --reading in_order
+prints 0 'in_order: safe' 'a weight that an op shows' "$weft" verify "$folder/shown.yaml" --ranks 2 --reading in_order
+prints 1 '^missing_reduce: sgd #2 updates "table"' 'the gradient beside the sums' \
+    "$weft" verify "$folder/gradient.yaml" --ranks 2 --reading in_order
+prints 1 '^missing_reduce: assign #2 updates "table"' 'rows of a rank' \
+    "$weft" verify "$folder/rows.yaml" --ranks 2 --reading in_order
 finish
