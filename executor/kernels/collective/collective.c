@@ -25,7 +25,7 @@ weft_status run_rounds(const kernel_call *c, const kernel_rounds *rounds) {
 
 weft_status require_ring_type(const kernel_prepare *p, const tensor *x) {
     if (x->height >= 0) return kernel_unsupported(p, "expected a dense tensor, found rows (SelectedRows)");
-    if (dtype_is_float(x->dtype)) return NULL;
+    if (dtype_is_float(x->dtype) || dtype_is_complex(x->dtype)) return NULL;
     switch ((int)x->dtype) {
     case WEFT_BOOL:
     case WEFT_INT8:
