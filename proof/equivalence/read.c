@@ -396,7 +396,6 @@ static weft_status read_program(terms *t, weft_program *p, bool opens, const cha
     weft_status status = NULL;
     TRY_DONE(learn_rings(t, p));
     TRY_DONE(reader_init(&r));
-    if (p->nmeshes) TRY_DONE(shape_env_init(&r.declared, p, &r.memory));
     TRY_DONE(read_block(&r, p->blocks[0]));
     TRY_DONE(read_state(&r));
     TRY_DONE(read_named(&r, fetches, nfetches));

@@ -16,9 +16,10 @@ static bool contradicts(const shape *declared, const shape *made) {
 
 /* Of other ops Paddle leaves declarations behind that its own inference overrides (ops/declared.c). */
 static bool moves_elements(const weft_op *op) {
-    static const char *const types[] = {"concat",   "split",           "slice",       "pad",
-                                        "stack",    "alltoall",        "c_allgather", "all_to_all",
-                                        "c_concat", "c_reducescatter", "c_split"};
+    static const char *const types[] = {
+        "concat",   "split",           "slice",   "pad",      "stack",   "alltoall",   "c_allgather", "all_to_all",
+        "c_concat", "c_reducescatter", "c_split", "reshape2", "reshape", "transpose2", "transpose",   "transpose2_grad",
+    };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (op_is(op, types[i])) return true;
     return false;
@@ -27,7 +28,8 @@ static bool moves_elements(const weft_op *op) {
 /* The op is asked alone: its arguments are as declared. */
 weft_status agrees_with_declared(reader *r, weft_op *op, bool *out) {
     *out = true;
-    if (!r->p->nmeshes || !moves_elements(op)) return NULL;
+    if (!moves_elements(op)) return NULL;
+    if (!r->declared.program) TRY(shape_env_init(&r->declared, r->p, &r->memory));
     weft_status status = shape_infer_op(&r->declared, op, &r->memory);
     if (status && weft_status_code(status) == WEFT_OUT_OF_MEMORY) return status;
     *out = !status;

@@ -170,25 +170,12 @@ static weft_status same_results(reader *r, const weft_op *op, uint32_t *results)
     return NULL;
 }
 
-/* Whether the extents that the op says, if any, are those that its output is declared with: 0 and -1 stand for others. */
-static bool says_declared(const weft_op *op, const weft_var *out) {
-    size_t n;
-    const int64_t *said = op_is(op, "reshape2") || op_is(op, "reshape") ? attr_ints(op, "shape", &n) : NULL;
-    const slot *extents = op_find_slot(op, false, "Shape"), *tensors = op_find_slot(op, false, "ShapeTensor");
-    if (!said || !n || (extents && extents->nargs) || (tensors && tensors->nargs)) return true;
-    if (n != out->ndim) return false;
-    for (size_t d = 0; d < n; d++)
-        if (said[d] > 0 && said[d] != out->dims[d]) return false;
-    return true;
-}
-
 static weft_status reshape_results(reader *r, weft_op *op, uint32_t *results) {
     const weft_var *out = only_output(op);
     const slot *from = op_find_slot(op, false, "Out@GRAD");
     if (!from || !from->nargs) from = op_find_slot(op, false, "X");
     TRY(function_results(r, op, results));
     if (!out || !var_knows_dims(out) || !from || from->nargs != 1 || !is_dense(slot_var(op, from, 0))) return NULL;
-    if (!says_declared(op, out)) return NULL;
     value x;
     TRY(read_value(r, slot_var(op, from, 0), &x));
     TRY(term_reshape(r->t, x, out->ndim, out->dims, &x));

@@ -182,34 +182,6 @@ static bool box_bounds(const terms *t, uint32_t id, size_t ndim, const int64_t *
     return own && nown == ndim && split_bounds(op, (size_t)h->ints[1], ndim, whole, own, b);
 }
 
-/* The extents that the op makes of those of its argument, or of the box of that; returns how many, -1: not known. */
-static int made_extents(const weft_op *op, size_t ndim, const int64_t *whole, const box *b, int64_t *out) {
-    size_t n, nfewer;
-    const int64_t *axes = attr_ints(op, "axis", &n), *fewer = attr_ints(op, "decrease_axis", &nfewer);
-    int made = 0;
-    for (size_t d = 0; d < ndim; d++) {
-        bool goes = false;
-        size_t axis = is_transpose(op) ? (size_t)(axes[d] < 0 ? axes[d] + (int64_t)ndim : axes[d]) : d;
-        for (size_t i = 0; fewer && i < nfewer; i++) goes |= fewer[i] == (int64_t)d;
-        if (op_is(op, "transpose2_grad"))
-            out[axis] = whole[d], made++;
-        else if (!goes)
-            out[made++] = is_transpose(op) ? whole[axis] : b->extent[d];
-    }
-    return made;
-}
-
-/* Whether the program declares the extents that the op makes. A single element may have one dimension or none. */
-static bool are_declared(const terms *t, uint32_t id, size_t ndim, const int64_t *whole, const box *b) {
-    size_t nown;
-    int64_t made[WEFT_MAX_RANK];
-    const int64_t *own = term_dims(t, id, &nown);
-    if (term_head(t, id)->kind != HEAD_OUT) return true;
-    int n = made_extents(term_head(t, term_args(t, id)[0].term)->op, ndim, whole, b, made);
-    if (n == 0) return own && nown <= 1;
-    return own && (int)nown == n && memcmp(own, made, (size_t)n * sizeof *made) == 0;
-}
-
 bool view_move(const terms *t, uint32_t id, view *v) {
     const head *h = term_head(t, id);
     size_t ndim, first[WEFT_MAX_RANK + 1];
@@ -232,7 +204,7 @@ bool view_move(const terms *t, uint32_t id, view *v) {
     int64_t n = 1;
     for (size_t i = 0; i < v->n; i++) n *= v->extent[i];
     view_merge(v);
-    return n == numel && are_declared(t, id, ndim, whole, &b);
+    return n == numel;
 }
 
 bool view_is_like(const view *a, const view *b) {
