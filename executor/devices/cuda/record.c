@@ -82,6 +82,7 @@ static weft_status choose(const cuda_run *run, const rank_state *rank, cuda_comm
             c->why_host = NULL;
             return NULL;
         }
+        discard_state(c, op); /* it was prepared, and no handle opened */
         if (weft_status_code(status) != WEFT_UNSUPPORTED) return status;
         c->why_host = arena_copy(a, weft_status_message(status), strlen(weft_status_message(status)) + 1);
         weft_status_free(status);
