@@ -222,6 +222,14 @@ done
 cuda WEFT_STANDIN_LOSE=config:2 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda >"$folder/out" 2>"$folder/err"
 grep -q 'ranks configure a collective differently' "$folder/err"
 ok $? 'a rank that does not say it is found'
+breaks() { # WORDS WHAT WAY PROGRAM FETCHES: a device that breaks a rule
+    cuda "$3" "$weft" run "$4" --ranks 2 --feed "$folder/x.npz" --fetch "$5" --steps 1 --device cuda >"$folder/out" 2>"$folder/err"
+    grep -q "$1" "$folder/err"
+    ok $? "$2: $(cat "$folder/err")"
+}
+breaks "a collective's config that was not initialised" 'a config that is none' WEFT_STANDIN_BEND=config.raw:1 "$folder/told.yaml" root,sent
+breaks "a collective's config that forces 2" 'a config that forces' WEFT_STANDIN_BEND=config.forces:1 "$folder/told.yaml" root,sent
+breaks 'nothing can go: stream' 'sends and receives that no group joins' WEFT_STANDIN_LOSE=groupstart:0,groupend:0 "$folder/pair.yaml" y
 cp -r "$standin" "$folder/untold"
 LC_ALL=C sed -i 's/nccl\([A-Za-z]*\)Config/nccl\1COnfig/g; s/ncclCommInitRankCOnfig/ncclCommInitRankConfig/g' "$folder/untold/libnccl.so.2"
 # shellcheck disable=SC2086

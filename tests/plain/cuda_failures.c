@@ -46,6 +46,7 @@ typedef struct failure {
 
 static const failure failures[] = {
     {"cudaGetErrorString", NULL, WORK, NULL, false},
+    {"cudaGetLastError", NULL, WORK, NULL, false},
     {"cudaRuntimeGetVersion", "version", ELSEWHERE, NULL, false},
     {"cudaDriverGetVersion", "driverversion", ELSEWHERE, NULL, false},
     {"cudaGetDeviceCount", "devicecount", WORK, NULL, false},
@@ -59,7 +60,6 @@ static const failure failures[] = {
     {"cudaMemsetAsync", "memset", WORK, NULL, false},
     {"cudaStreamCreateWithPriority", "stream", WORK, NULL, false},
     {"cudaStreamDestroy", "streamdestroy", END, NULL, false},
-    {"cudaStreamQuery", NULL, WORK, NULL, false},
     {"cudaStreamSynchronize", "synchronize", WORK, NULL, false},
     {"cudaStreamWaitEvent", "wait", WORK, NULL, false},
     {"cudaEventCreateWithFlags", "event", WORK, NULL, false},
@@ -173,7 +173,7 @@ static void try_failure(const failure *f, const char *program) {
     int nmade = 0, ntold = 0;
     char said[20000], words[100];
     snprintf(words, sizeof words, "stand-in: %s fails", f->call);
-    for (int n = 1; n < 4000; n *= 3) {
+    for (int n = 1; n < 4000; n += n / 2 + 1) {
         attempt a = {f, program, n};
         int how = cuda_standin_listen(train_failing, &a, said, sizeof said);
         int ended = WIFEXITED(how) ? WEXITSTATUS(how) : 100;

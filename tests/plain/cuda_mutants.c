@@ -1,4 +1,4 @@
-/* cuda_mutants.c: devices that break a rule of the CUDA runtime or of NCCL while they train: the stand-ins find each.
+/* cuda_mutants.c: devices that break a rule of a library of NVIDIA's while they train: the stand-ins find each.
  * Lost waits are in cuda_lost_waits.c, registered memory in cuda_registered.c. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct mutant {
     const char *lost, *bent, *words;
     const char *variable, *value;
     const char *rings;
-    bool is_serial;
+    bool is_serial, convolves; /* a program for one rank; one with convolutions */
 } mutant;
 
 static const mutant mutants[] = {
@@ -60,9 +60,56 @@ static const mutant mutants[] = {
     {.bent = "record.asks:1", .words = "cudaEventQuery of an event that a capture has"},
     {.bent = "collective.more:1", .words = "ranks do not launch the same collective"},
     {.bent = "collective.beside:1", .words = "two threads use a communicator at once"},
+    {.bent = "capture.global:1", .words = "a capture that other threads disturb"},
+    {.bent = "capture.again:1", .words = "a capture of a stream or a graph in use"},
+    {.bent = "endcapture.again:1", .words = "the end of a capture on a stream where none began"},
+    {.bent = "graphlaunch.captures:1", .words = "a graph is launched on a stream that captures"},
+    {.bent = "streamdestroy.captures:1", .words = "a stream is destroyed that captures"},
+    {.bent = "wait.external:1", .words = "cudaStreamWaitEvent: flags"},
+    {.bent = "free.again:1", .words = "memory is freed that is not there"},
+    {.bent = "setdevice.first:0", .words = "Duplicate GPU detected"},
+    {.bent = "init.blocks:1", .words = "a blocking communicator"},
+    {.bent = "asyncerror.early:%d", .words = "a split of a communicator that is not complete"},
+    {.bent = "window.plain:1", .words = "a window that is not symmetric"},
+    {.bent = "destroy.again:1", .words = "a communicator ends twice"},
+    {.lost = "destroy:4", .words = "1 communicators left at the end"},
+    {.bent = "preference.any:1", .words = "a product whose sum has no order"},
+    {.bent = "product.aside:1", .words = "a product's first factor is not aligned"},
+    {.bent = "product.workspace:1", .words = "a product's workspace is not aligned"},
+    {.bent = "convolution.any:1", .words = "a convolution whose sum has no order", .convolves = true},
+    {.bent = "convolution.rounds:1", .words = "a convolution that rounds its factors", .convolves = true},
+    {.bent = "convolution.aside:1", .words = "a convolution's workspace is not aligned", .convolves = true},
+    {.bent = "convolution.beside:1", .words = "whose stream another thread set", .convolves = true},
+    {.bent = "dnnstream.beside:1", .words = "two threads set the stream of a handle", .convolves = true},
+    {.lost = "descriptorgone:1", .words = "1 descriptors left at the end", .convolves = true},
+    {.lost = "dnngone:1", .words = "1 handles of cuDNN left at the end", .convolves = true},
+    {.bent = "wait.joins:1", .words = "captures that are joined"},
+    {.bent = "wait.busy:1", .words = "a stream joins a capture while it has work"},
+    {.bent = "wait.outer:1", .words = "a stream that captures waits for an event that was not captured"},
+    {.bent = "wait.leaves:0", .words = "the capture ends before a stream is joined"},
+    {.bent = "endcapture.waits:1", .words = "a wait for an event that a capture has, which has ended"},
+    {.bent = "edges.less:1", .words = "cudaGraphGetEdges: no room"},
+    {.bent = "edges.plain:0,wait.early:%d", .words = "cudaGraphGetEdges: edges without what they are"},
+    {.bent = "init.more:1", .words = "a communicator of "},
+    {.bent = "init.first:0", .words = "rank 0 joins twice"},
+    {.bent = "split.again:1", .words = "a split before the one at hand is complete"},
+    {.bent = "window.again:1", .words = "a window before the one at hand is there"},
+    {.words = "a collective on a communicator that has ended",
+     .variable = "WEFT_STANDIN_EARLY",
+     .value = "collective:1"},
+    {.lost = "execdestroy:0",
+     .words = "ncclCommAbort waits for graphs that have its collectives",
+     .variable = "WEFT_STANDIN_FAIL",
+     .value = "graphlaunch:1"},
+    {.bent = "memset.frees:1", .words = "memory is freed while cudaMemsetAsync on stream ", .is_serial = true},
+    {.lost = "lasterror:0", .words = " finds the error of a call before: device not ready"},
 };
 
 static int tried; /* of those calls */
+
+static const char *program_of(const mutant *m) {
+    return m->convolves ? "paddle3/lenet_momentum_dp2" : "paddle26/mlp_sgd_dp2";
+}
 
 static void train_mutant(void *arg) {
     const mutant *m = arg;
@@ -73,8 +120,9 @@ static void train_mutant(void *arg) {
     snprintf(bent, sizeof bent, "%.*s", m->bent ? (int)strcspn(m->bent, "%") : 0, m->bent ? m->bent : "");
     if (m->bent && strchr(m->bent, '%')) snprintf(bent + strlen(bent), sizeof bent - strlen(bent), "%d", tried);
     setenv("WEFT_STANDIN_BEND", bent, 1);
+    setenv("WEFT_STANDIN_PATIENCE_MS", "2000", 1);
     if (m->variable) setenv(m->variable, m->value, 1);
-    if (!fixture_path(folder, sizeof folder, "paddle26/mlp_sgd_dp2")) exit(4);
+    if (!fixture_path(folder, sizeof folder, program_of(m))) exit(4);
     cuda_training_open(&t, folder, m->is_serial ? "%s/serial.pdmodel" : "%s/rank%d.after.default.pdmodel",
                        m->is_serial ? 1 : 2, &options);
     if (t.status) fprintf(stderr, "%s\n", weft_status_message(t.status));
@@ -100,11 +148,13 @@ int main(void) {
         return 0;
     }
     static const mutant none = {.words = ""};
+    bool has_dnn = cuda_standin_library("libcudnn.so.9") != NULL;
     int how = cuda_standin_listen(train_mutant, (void *)(uintptr_t)&none, said, sizeof said);
     check(WIFEXITED(how) && WEXITSTATUS(how) == 0, "a device that breaks no rule ends with %x: %s", (unsigned)how,
           said);
     for (size_t i = 0; i < sizeof mutants / sizeof *mutants; i++) {
         const mutant *m = &mutants[i];
+        if (m->convolves && (!has_dnn || !fixture_path(folder, sizeof folder, program_of(m)))) continue;
         check(is_found(m, &how, said, sizeof said), "%s%s (%s) ends with %x: %s", m->lost ? "without " : "with ",
               m->lost   ? m->lost
               : m->bent ? m->bent

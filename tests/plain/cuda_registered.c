@@ -194,6 +194,7 @@ static const mutant mutants[] = {
     {NULL, NULL, "memfree.other:1", true, "cudaFree of memory of the other"},
     {NULL, NULL, "free.other:1", true, "ncclMemFree of memory of the other"},
     {NULL, NULL, "window.aside:0", true, "memory is registered from byte 8 of its block on"},
+    {NULL, NULL, "register.gone:1", false, "memory is registered that is not there"},
     {NULL, NULL, "register.aside:1", false, "memory is registered from byte 8 of its block on"},
     {NULL, NULL, "window.more:0", true, "more is registered than a block of"},
     {NULL, NULL, "register.more:1", false, "more is registered than a block of"},

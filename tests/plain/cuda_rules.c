@@ -174,7 +174,7 @@ static void order_well(void) {
 static void free_too_early(void) {
     void *block = new_block(100), *s = rule_stream();
     clear(block, 100, s);
-    RUNTIME("cudaStreamQuery", (void *), rule_stream()); /* it runs, and the host does not know */
+    RUNTIME("cudaEventQuery", (void *), rule_event()); /* it runs, and the host does not know */
     RUNTIME("cudaFree", (void *), block);
 }
 static void touch_freed(void) {
@@ -353,6 +353,20 @@ static void abort_graph_of_comm(void) {
     end_capture(s);
     CALL(rule_collectives, "ncclCommAbort", (void *), comms[0]);
 }
+/* What asks whether it is done is told by an error, if it is not. */
+static void leave_error(void) {
+    void *comms[2], *e = rule_event(), *s = rule_stream(), *block = new_block(8);
+    make_comms("a", comms);
+    reduce(block, 1, comms[0], s);
+    launch(comms[0]);
+    record(e, s);
+    RUNTIME("cudaEventQuery", (void *), e);
+    reduce(block, 1, comms[1], s);
+}
+static void leave_error_at_end(void) {
+    RUNTIME("cudaSetDevice", (int), 1000);
+    exit(0);
+}
 static void leave_comm(void) {
     void *comms[2];
     make_comms("a", comms);
@@ -397,6 +411,8 @@ static const rule rules[] = {
     {record_in_group, "cudaEventRecord within a group"},
     {wait_in_group, "cudaStreamSynchronize within a group"},
     {destroy_busy_comm, "a communicator is destroyed that has work"},
+    {leave_error, "ncclAllReduce finds the error of a call before: device not ready"},
+    {leave_error_at_end, "the end of the program finds the error of a call before"},
     {leave_comm, "2 communicators left at the end"},
 };
 

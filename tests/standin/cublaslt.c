@@ -133,6 +133,7 @@ SHOWN cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferen
     if (attr != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return CUBLAS_STATUS_SUCCESS;
     if (nbytes != sizeof schemes) return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&schemes, value, nbytes);
+    if (standin_bends("preference.any")) schemes |= CUBLASLT_REDUCTION_SCHEME_INPLACE;
     if (schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) standin_broken("a product whose sum has no order");
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -343,8 +344,11 @@ SHOWN cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_
     if (standin_fails("product")) return CUBLAS_STATUS_EXECUTION_FAILED;
     (void)handle, (void)c_layout;
     if (!fits(&p) || c != d || *(const float *)beta != 0) return CUBLAS_STATUS_INVALID_VALUE;
+    standin_check_error("cublasLtMatmul");
     if (algorithm->data[0] != ALGORITHM || workspace_nbytes < WORKSPACE || !workspace)
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (standin_bends("product.aside")) a = (const char *)a + 4;
+    if (standin_bends("product.workspace")) workspace = (char *)workspace + 64;
     check_alignment("a product's first factor", a, algorithm->data[1]);
     check_alignment("a product's second factor", b, algorithm->data[2]);
     check_alignment("a product", d, algorithm->data[3]);

@@ -56,6 +56,7 @@ SHOWN cudnnStatus_t cudnnCreate(cudnnHandle_t *out) {
 }
 
 SHOWN cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+    if (standin_loses("dnngone")) return CUDNN_STATUS_SUCCESS;
     if (handle->stream) standin_count(STANDIN_HANDLES, -1);
     standin_lock();
     cudnnHandle_t *at = &handles;
@@ -66,8 +67,20 @@ SHOWN cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
     return standin_fails("dnngone") ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
 }
 
+static void *take_beside(void *handle) {
+    ((cudnnHandle_t)handle)->owner = pthread_self();
+    return NULL;
+}
+
+/* Another thread of the device has the handle from then on. */
+static void bend_owner(cudnnHandle_t handle) {
+    pthread_t thread;
+    if (!pthread_create(&thread, NULL, take_beside, handle)) pthread_join(thread, NULL);
+}
+
 SHOWN cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
     if (standin_fails("dnnstream")) return CUDNN_STATUS_INTERNAL_ERROR;
+    if (handle->stream && standin_bends("dnnstream.beside")) bend_owner(handle);
     if (!handle->stream && stream) standin_count(STANDIN_HANDLES, 1);
     if (handle->stream && !pthread_equal(handle->owner, pthread_self()))
         standin_broken("two threads set the stream of a handle of cuDNN");
@@ -83,6 +96,7 @@ static cudnnStatus_t create(void **out, size_t nbytes) {
     return CUDNN_STATUS_SUCCESS;
 }
 static cudnnStatus_t destroy(void *descriptor) {
+    if (standin_loses("descriptorgone")) return CUDNN_STATUS_SUCCESS;
     free(descriptor);
     standin_count(STANDIN_DESCRIPTORS, -1);
     return standin_fails("descriptorgone") ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
@@ -297,8 +311,20 @@ static void compute_filter(standin_item *item) {
     compute(item, c->x.extent, c->y.extent, c->filter.extent, row_of_filter);
 }
 
-static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolution *c, int algorithm, size_t nbytes,
-                          const void *alpha, const void *beta, void (*run)(standin_item *item)) {
+/* As a device might ask for it wrongly. */
+static convolution bend(cudnnHandle_t handle, const convolution *given, int *algorithm) {
+    convolution c = *given;
+    if (standin_bends("convolution.any")) *algorithm = no_order;
+    if (standin_bends("convolution.rounds")) c.how.math = CUDNN_TENSOR_OP_MATH;
+    if (standin_bends("convolution.aside")) c.workspace = (char *)c.workspace + 64;
+    if (standin_bends("convolution.beside")) bend_owner(handle);
+    return c;
+}
+
+static cudnnStatus_t push(cudnnHandle_t handle, const char *what, const convolution *given, int algorithm,
+                          size_t nbytes, const void *alpha, const void *beta, void (*run)(standin_item *item)) {
+    const convolution bent = bend(handle, given, &algorithm), *c = &bent;
+    standin_check_error(what);
     if (algorithm == no_order) standin_broken("a convolution whose sum has no order");
     bool is_half = c->x.type != ELEMENT_FP32;
     if (!is_half && (algorithm == rounds || c->how.math != CUDNN_FMA_MATH))

@@ -31,7 +31,7 @@ static event_item *of_item(standin_item *item) {
 /* --- streams ------------------------------------------------------------------------------------------------------ */
 
 SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
-    if (standin_fails("stream")) return cudaErrorMemoryAllocation;
+    if (standin_fails("stream")) return standin_error(cudaErrorMemoryAllocation);
     if (standin_bends("stream.blocking")) flags = 0;
     if (flags != cudaStreamNonBlocking) standin_broken("a stream that waits for the legacy stream");
     standin_use_gpu();
@@ -41,6 +41,7 @@ SHOWN cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags
 
 SHOWN cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (standin_loses("streamdestroy")) return cudaSuccess;
+    if (standin_bends("streamdestroy.captures")) standin_begin_capture(stream);
     standin_stream_destroy((standin_stream *)(void *)stream);
     return standin_fails("streamdestroy") ? cudaErrorLaunchFailure : cudaSuccess;
 }
@@ -57,22 +58,13 @@ SHOWN cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     standin_clock_join(&standin_host, standin_stream_clock(stream));
     standin_host_waits(standin_stream_ns(stream));
     standin_unlock();
-    return standin_fails("synchronize") ? cudaErrorLaunchFailure : cudaSuccess;
-}
-
-SHOWN cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    standin_run(4);
-    standin_lock();
-    bool idle = is_idle(stream);
-    if (idle) standin_clock_join(&standin_host, standin_stream_clock(stream));
-    standin_unlock();
-    return idle ? cudaSuccess : cudaErrorNotReady;
+    return standin_fails("synchronize") ? standin_error(cudaErrorLaunchFailure) : cudaSuccess;
 }
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
 SHOWN cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
-    if (standin_fails("event")) return cudaErrorMemoryAllocation;
+    if (standin_fails("event")) return standin_error(cudaErrorMemoryAllocation);
     event *e = calloc(1, sizeof *e);
     if (!e) abort();
     e->is_timed = !(flags & cudaEventDisableTiming);
@@ -103,8 +95,11 @@ static standin_item *item_of(const char *what, event *e) {
     return item;
 }
 
+static _Thread_local event *captured; /* the last one */
+
 /* A capture keeps what the event stands for. */
 static void record_captured(event *e, const standin_stream *s) {
+    captured = e;
     e->capture = s->capture;
     e->deps = s->deps;
 }
@@ -122,7 +117,7 @@ static void record_now(event *e, cudaStream_t stream) {
 SHOWN cudaError_t cudaEventRecord(cudaEvent_t of, cudaStream_t stream) {
     const standin_stream *s = (const standin_stream *)(void *)stream;
     standin_check_group("cudaEventRecord");
-    if (standin_fails("record")) return cudaErrorInvalidResourceHandle;
+    if (standin_fails("record")) return standin_error(cudaErrorInvalidResourceHandle);
     if (standin_loses("record")) return cudaSuccess;
     standin_lock();
     if (s->capture)
@@ -145,7 +140,7 @@ static void record_again(standin_item *item) {
 SHOWN cudaError_t cudaEventRecordWithFlags(cudaEvent_t of, cudaStream_t stream, unsigned flags) {
     const standin_stream *s = (const standin_stream *)(void *)stream;
     if (flags != cudaEventRecordExternal || !s->capture) return cudaEventRecord(of, stream);
-    if (standin_fails("recordagain")) return cudaErrorInvalidResourceHandle;
+    if (standin_fails("recordagain")) return standin_error(cudaErrorInvalidResourceHandle);
     standin_lock();
     standin_item *item = item_of("an event's record", event_of(of));
     item->type = cudaGraphNodeTypeEventRecord;
@@ -179,17 +174,46 @@ static bool is_dropped(const standin_stream *s) {
     return is_it;
 }
 
+static void do_nothing(standin_item *item) {
+    (void)item;
+}
+
+/* As a device might ask for it wrongly: of an event that a capture has. false: it does not wait. */
+static bool bend_wait(cudaStream_t *stream, event *e) {
+    const standin_stream *s = (const standin_stream *)(void *)*stream;
+    if (!e->capture) return true;
+    if (standin_bends("wait.joins")) *stream = standin_other_capture();
+    if (s->capture && standin_bends("wait.outer")) e->capture = 0;
+    if (s->capture && standin_bends("wait.early")) {
+        standin_lock();
+        standin_capture_early((standin_stream *)(void *)*stream, e->capture, &e->deps);
+        standin_unlock();
+        return false;
+    }
+    if (!s->capture && standin_bends("wait.busy")) {
+        standin_item *item = standin_item_create("work", 0);
+        item->run = do_nothing;
+        standin_push(*stream, item);
+    }
+    standin_lock();
+    bool is_origin = standin_is_origin(s);
+    standin_unlock();
+    return !is_origin || !standin_bends("wait.leaves");
+}
+
 /* CUDA takes an event that was never recorded as done, which no plan means. */
 SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsigned flags) {
     event *e = event_of(of);
+    if (standin_bends("wait.external")) flags = cudaEventWaitExternal;
     if (flags) standin_broken("cudaStreamWaitEvent: flags %u", flags);
+    if (!bend_wait(&stream, e)) return cudaSuccess;
     if (is_dropped((standin_stream *)(void *)stream)) {
         standin_lock();
         if (e->capture) standin_capture_early((standin_stream *)(void *)stream, e->capture, &e->deps);
         standin_unlock();
         return cudaSuccess;
     }
-    if (standin_fails("wait")) return cudaErrorInvalidResourceHandle;
+    if (standin_fails("wait")) return standin_error(cudaErrorInvalidResourceHandle);
     standin_lock();
     if (e->capture) {
         standin_capture_wait((standin_stream *)(void *)stream, e->capture, &e->deps);
@@ -209,8 +233,12 @@ SHOWN cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t of, unsig
     return cudaSuccess;
 }
 
+cudaError_t standin_wait_for_captured(cudaStream_t stream) {
+    return cudaStreamWaitEvent(stream, (cudaEvent_t)(void *)captured, 0);
+}
+
 SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
-    if (standin_fails("eventquery")) return cudaErrorLaunchFailure;
+    if (standin_fails("eventquery")) return standin_error(cudaErrorLaunchFailure);
     if (standin_bends("eventquery.early")) return cudaSuccess;
     if (event_of(e)->capture) standin_broken("cudaEventQuery of an event that a capture has");
     standin_run(4);
@@ -219,13 +247,13 @@ SHOWN cudaError_t cudaEventQuery(cudaEvent_t e) {
     if (done) standin_clock_join(&standin_host, &event_of(e)->clock);
     if (done && standin_clock_is_virtual()) standin_host_waits(event_of(e)->ns);
     standin_unlock();
-    return done ? cudaSuccess : cudaErrorNotReady;
+    return done ? cudaSuccess : standin_error(cudaErrorNotReady);
 }
 
 SHOWN cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to) {
     const event *a = event_of(from), *b = event_of(to);
-    if (standin_fails("elapsed")) return cudaErrorInvalidResourceHandle;
-    if (!a->is_timed || !b->is_timed || !a->ndone || !b->ndone) return cudaErrorInvalidResourceHandle;
+    if (standin_fails("elapsed")) return standin_error(cudaErrorInvalidResourceHandle);
+    if (!a->is_timed || !b->is_timed || !a->ndone || !b->ndone) return standin_error(cudaErrorInvalidResourceHandle);
     *ms = (float)((double)(b->ns - a->ns) * 1e-6);
     return cudaSuccess;
 }

@@ -117,13 +117,31 @@ SHOWN bool standin_is_capturing(cudaStream_t stream) {
     return ((standin_stream *)(void *)stream)->capture != 0;
 }
 
+void standin_begin_capture(cudaStream_t stream) {
+    cudaGraph_t of;
+    if (cudaGraphCreate(&of, 0) == cudaSuccess)
+        (void)cudaStreamBeginCaptureToGraph(stream, of, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal);
+}
+
+cudaStream_t standin_other_capture(void) {
+    cudaStream_t stream = (cudaStream_t)(void *)standin_stream_create(0);
+    standin_begin_capture(stream);
+    return stream;
+}
+
+bool standin_is_origin(const standin_stream *s) {
+    const capture *c = s->capture ? find_capture(s->capture) : NULL;
+    return c && c->origin == s;
+}
+
 SHOWN cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t of, const cudaGraphNode_t *deps,
                                                 const cudaGraphEdgeData *data, size_t ndeps,
                                                 enum cudaStreamCaptureMode mode) {
-    if (standin_fails("capture")) return cudaErrorStreamCaptureUnsupported;
+    if (standin_fails("capture")) return standin_error(cudaErrorStreamCaptureUnsupported);
     static uint64_t ncaptures;
     standin_stream *s = (standin_stream *)(void *)stream;
     (void)deps, (void)data;
+    if (standin_bends("capture.global")) mode = cudaStreamCaptureModeGlobal;
     if (mode != cudaStreamCaptureModeThreadLocal) standin_broken("a capture that other threads disturb");
     capture *c = calloc(1, sizeof *c);
     if (!c) abort();
@@ -135,6 +153,7 @@ SHOWN cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t
     s->deps.n = s->early.n = 0;
     standin_unlock();
     void *taken = NULL;
+    if (standin_bends("capture.again")) standin_begin_capture(stream);
     if (standin_bends("capture.waits")) return cudaStreamSynchronize(stream);
     return standin_bends("capture.takes") ? cudaMalloc(&taken, 4) : cudaSuccess;
 }
@@ -175,13 +194,15 @@ SHOWN cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     standin_release_captured(c->id);
     free(c);
     standin_unlock();
-    return standin_fails("endcapture") ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+    if (standin_bends("endcapture.again")) return cudaStreamEndCapture(stream, out);
+    if (standin_bends("endcapture.waits")) return standin_wait_for_captured(stream);
+    return standin_fails("endcapture") ? standin_error(cudaErrorStreamCaptureInvalidated) : cudaSuccess;
 }
 
 /* --- graphs ------------------------------------------------------------------------------------------------------- */
 
 SHOWN cudaError_t cudaGraphCreate(cudaGraph_t *out, unsigned flags) {
-    if (standin_fails("graph")) return cudaErrorMemoryAllocation;
+    if (standin_fails("graph")) return standin_error(cudaErrorMemoryAllocation);
     graph *g = calloc(1, sizeof *g);
     (void)flags;
     if (!g) abort();
@@ -213,7 +234,7 @@ SHOWN cudaError_t cudaGraphDestroy(cudaGraph_t of) {
 }
 
 SHOWN cudaError_t cudaGraphGetNodes(cudaGraph_t of, cudaGraphNode_t *nodes, size_t *n) {
-    if (standin_fails("nodes")) return cudaErrorInvalidValue;
+    if (standin_fails("nodes")) return standin_error(cudaErrorInvalidValue);
     const graph *g = (const graph *)(const void *)of;
     standin_lock();
     for (int i = 0; nodes && i < g->n; i++) nodes[i] = (cudaGraphNode_t)(void *)g->nodes[g->n - 1 - i]; /* any order */
@@ -223,16 +244,18 @@ SHOWN cudaError_t cudaGraphGetNodes(cudaGraph_t of, cudaGraphNode_t *nodes, size
 }
 
 SHOWN cudaError_t cudaGraphNodeGetType(cudaGraphNode_t of, enum cudaGraphNodeType *out) {
-    if (standin_fails("nodetype")) return cudaErrorInvalidValue;
+    if (standin_fails("nodetype")) return standin_error(cudaErrorInvalidValue);
     *out = ((const standin_node *)(const void *)of)->item->type;
     return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaGraphGetEdges(cudaGraph_t of, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *data,
                                     size_t *out_n) {
-    if (standin_fails("edges")) return cudaErrorInvalidValue;
+    if (standin_fails("edges")) return standin_error(cudaErrorInvalidValue);
     const graph *g = (const graph *)(const void *)of;
     size_t n = 0;
+    if (from && standin_bends("edges.less")) --*out_n;
+    if (from && standin_bends("edges.plain")) data = NULL;
     standin_lock();
     for (int i = 0; i < g->n; i++) {
         const standin_node *node = g->nodes[i];
@@ -272,7 +295,7 @@ static int make_chains(const graph *g) {
 }
 
 SHOWN cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t of, unsigned long long flags) {
-    if (standin_fails("instantiate")) return cudaErrorMemoryAllocation;
+    if (standin_fails("instantiate")) return standin_error(cudaErrorMemoryAllocation);
     graph *g = (graph *)(void *)of;
     exec *e = calloc(1, sizeof *e);
     (void)flags;
@@ -381,7 +404,8 @@ static void add_node(standin_launched *l, const exec *e, int i, const standin_cl
 }
 
 SHOWN cudaError_t cudaGraphLaunch(cudaGraphExec_t of, cudaStream_t stream) {
-    if (standin_fails("graphlaunch")) return cudaErrorLaunchOutOfResources;
+    if (standin_fails("graphlaunch")) return standin_error(cudaErrorLaunchOutOfResources);
+    if (standin_bends("graphlaunch.captures")) standin_begin_capture(stream);
     const exec *e = (const exec *)(const void *)of;
     standin_launched *l = calloc(1, sizeof *l);
     standin_item *item = standin_item_create("a graph", sizeof l);

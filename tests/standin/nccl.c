@@ -96,7 +96,7 @@ static void take_gpu(standin_team *t, int rank) {
     const char *host = getenv("WEFT_STANDIN_HOST");
     if (!host || !*host) host = getenv("NCCL_HOSTID");
     int gpu = 0;
-    cudaGetDevice(&gpu);
+    if (cudaGetDevice(&gpu)) (void)cudaGetLastError(); /* NCCL has a runtime of its own */
     snprintf(t->gpus[rank], sizeof t->gpus[rank], "GPU %d of %.60s", gpu, host && *host ? host : "this host");
     standin_check_gpus(t);
 }
@@ -112,6 +112,9 @@ SHOWN ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 SHOWN ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int nranks, ncclUniqueId id, int rank,
                                           ncclConfig_t *config) {
     if (config && standin_bends("init.raw")) config->magic = 0;
+    if (config && standin_bends("init.blocks")) config->blocking = 1;
+    if (standin_bends("init.more")) nranks++;
+    if (standin_bends("init.first")) rank = 0;
     check_config(config);
     if (standin_fails("init")) return ncclSystemError;
     if (!config || config->blocking != 0) standin_broken("a blocking communicator");
@@ -214,7 +217,7 @@ SHOWN ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t *
     else if (++c->team->nsplitting == c->team->nranks)
         make_children(c->team);
     standin_unlock();
-    return ncclInProgress;
+    return standin_bends("split.again") ? ncclCommSplit(of, color, key, out, config) : ncclInProgress;
 }
 
 static void launch_held(standin_launch *held);
@@ -222,6 +225,7 @@ static void launch_held(standin_launch *held);
 SHOWN ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t *out) {
     standin_comm *c = standin_comm_of(of);
     if (standin_fails("asyncerror")) return ncclSystemError;
+    if (standin_bends("asyncerror.early")) return *out = ncclSuccess;
     standin_lock();
     standin_launch *held = c->nsettles <= 1 ? c->held : NULL;
     if (held) c->held = NULL;
@@ -288,6 +292,7 @@ ncclResult_t standin_end_comm(standin_comm *c, bool aborts) {
 
 SHOWN ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (standin_loses("destroy")) return ncclSuccess;
+    if (standin_bends("destroy.again")) standin_end_comm(standin_comm_of(comm), false);
     standin_end_comm(standin_comm_of(comm), false);
     return standin_fails("destroy") ? ncclSystemError : ncclSuccess;
 }
@@ -542,8 +547,7 @@ static ncclResult_t forget_group(void) {
     return ncclInternalError;
 }
 
-SHOWN ncclResult_t ncclGroupEnd(void) {
-    if (standin_loses("groupend")) return ncclSuccess;
+static ncclResult_t end_group(void) {
     if (open_group && standin_bends("groupend.waits")) cudaStreamSynchronize(open_group->stream);
     if (--*standin_group_depth() < 0) standin_broken("ncclGroupEnd without ncclGroupStart");
     if (*standin_group_depth()) return ncclSuccess;
@@ -557,6 +561,10 @@ SHOWN ncclResult_t ncclGroupEnd(void) {
         if (standin_bends("groupend.destroys")) standin_end_comm(comm, false);
     }
     return ncclInProgress;
+}
+
+SHOWN ncclResult_t ncclGroupEnd(void) {
+    return standin_loses("groupend") ? ncclSuccess : end_group();
 }
 
 /* Until the group ends: a communicator is used by one thread at a time. */
@@ -576,6 +584,8 @@ ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_cal
         call_failed = *standin_group_depth() > 0;
         return ncclInternalError;
     }
+    standin_check_error(standin_op_name(call.kind));
+    if (standin_ends_early("collective")) standin_end_comm(comm, true);
     if (comm->has_ended) standin_broken("a collective on a communicator that has ended");
     take_comm(comm);
     call.stream = stream;
@@ -596,7 +606,7 @@ ncclResult_t standin_launch_call(ncclComm_t of, cudaStream_t stream, standin_cal
     *c = call;
     *l->end = c;
     l->end = &c->next;
-    if (*standin_group_depth()) return say_in_group();
-    ncclGroupStart();
-    return ncclGroupEnd();
+    if (++*standin_group_depth() == 1) return end_group(); /* a group of its own */
+    --*standin_group_depth();
+    return say_in_group();
 }

@@ -167,8 +167,19 @@ static void launch_beside(ncclComm_t comm, cudaStream_t stream, standin_call c) 
     pthread_join(thread, NULL);
 }
 
+/* As a device might say wrongly how it runs. */
+static const standin_config *bend_config(const standin_config *given, standin_config *out) {
+    if (!given) return NULL;
+    *out = *given;
+    if (standin_bends("config.raw")) out->magic = 0;
+    if (standin_bends("config.forces")) out->is_forced = 2;
+    return out;
+}
+
 /* NCCL looks at what is there when it is called. */
-static ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, standin_call c, const standin_config *config) {
+static ncclResult_t launch(ncclComm_t comm, cudaStream_t stream, standin_call c, const standin_config *given) {
+    standin_config bent;
+    const standin_config *config = bend_config(given, &bent);
     if (config && (config->nbytes < 64 || config->magic != 0xcafebeef || config->extension || config->tag >> 63))
         standin_broken("a collective's config that was not initialised");
     if (config && (config->is_forced & ~1)) standin_broken("a collective's config that forces %d", config->is_forced);

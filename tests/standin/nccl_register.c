@@ -93,6 +93,7 @@ SHOWN ncclResult_t ncclCommRegister(const ncclComm_t of, void *bytes, size_t nby
     check_alive(c, "register", "a registration");
     if (standin_fails("register")) return ncclSystemError;
     bend("register.aside", "register.more", &bytes, &nbytes);
+    if (standin_bends("register.gone")) bytes = (void *)nknown;
     *handle = NULL;
     if (standin_loses("register")) return ncclSuccess;
     standin_known *k = make_known(bytes, nbytes, false);
@@ -117,6 +118,7 @@ SHOWN ncclResult_t ncclCommWindowRegister(ncclComm_t of, void *bytes, size_t nby
     if (standin_fails("window")) return ncclSystemError;
     bend("window.aside", "window.more", &bytes, &nbytes);
     if (standin_bends("window.less")) nbytes /= 2;
+    if (standin_bends("window.plain")) flags = 0;
     *out = NULL;
     if (getenv("WEFT_STANDIN_NO_WINDOWS")) return ncclSuccess;
     if (flags != NCCL_WIN_COLL_SYMMETRIC) standin_broken("a window that is not symmetric");
@@ -128,6 +130,7 @@ SHOWN ncclResult_t ncclCommWindowRegister(ncclComm_t of, void *bytes, size_t nby
     c->window_nbytes[c->nwindows++] = nbytes;
     if (standin_is_far()) standin_far_ask_window(c, c->nwindows - 1);
     standin_unlock();
+    if (standin_bends("window.again")) return ncclCommWindowRegister(of, bytes, nbytes, out, flags);
     return ncclSuccess; /* as NCCL says of a communicator that does not block; it is not there yet */
 }
 
@@ -191,6 +194,7 @@ static bool is_in_place(const standin_call *c, int rank) {
 
 void standin_check_known(const standin_team *t, int rank_a, const standin_call *a, int rank_b, const standin_call *b) {
     const standin_comm *x = t->members[rank_a], *y = t->members[rank_b];
+    if (x->has_ended || y->has_ended) return; /* an abort has let go of what it knew */
     bool gathers = a->kind == ALL_GATHER, scatters = a->kind == REDUCE_SCATTER;
     bool is_alone = (gathers || scatters) && is_in_place(a, rank_a);
     if (a->is_pair) {

@@ -49,6 +49,12 @@ SHOWN void standin_push(cudaStream_t stream, standin_item *item);
 SHOWN void standin_touch(const standin_item *item, const void *address, size_t nbytes, bool writes);
 /* With the lock. */
 SHOWN bool standin_is_capturing(cudaStream_t stream);
+/* As if the device had begun one more capture there. */
+void standin_begin_capture(cudaStream_t stream);
+/* A stream that captures on its own. */
+cudaStream_t standin_other_capture(void);
+/* Waits, beside a capture, for what this thread recorded last in one. */
+cudaError_t standin_wait_for_captured(cudaStream_t stream);
 /* Nodes that a library captures on a stream of its own, one behind another, which nobody joins. */
 typedef struct standin_beside {
     uint64_t capture;
@@ -91,6 +97,8 @@ typedef struct standin_stream {
     struct standin_launched *launched; /* of a node; else NULL */
     int node;
 } standin_stream;
+/* With the lock: whether a capture began there. */
+bool standin_is_origin(const standin_stream *s);
 standin_stream *standin_stream_create(int priority);
 void standin_stream_destroy(standin_stream *s);
 bool standin_stream_is_idle(const standin_stream *s); /* with the lock */
@@ -121,6 +129,10 @@ SHOWN bool standin_loses(const char *call);
 SHOWN bool standin_bends(const char *way);
 /* WEFT_STANDIN_EARLY=CALL:N: before the N-th call of that kind the communicator ends, as if the device had ended it. */
 SHOWN bool standin_ends_early(const char *call);
+/* The same error, which is the thread's last one then. */
+SHOWN cudaError_t standin_error(cudaError_t error);
+/* Refuses an error that a call of this thread before has left: who launches asks for it, and takes it for his own. */
+SHOWN void standin_check_error(const char *call);
 /* Memory for NCCL: no call of the runtime's that could fail. */
 SHOWN void *standin_take(size_t nbytes, bool is_of_nccl);
 SHOWN void standin_give(void *block);

@@ -27,14 +27,37 @@ SHOWN const char *cudaGetErrorString(cudaError_t error) {
     }
 }
 
+/* Of each thread the last one stays until somebody asks for it. What ends something says of errors before it, which are
+ * told again and again whatever is asked: those are not kept here. */
+static _Thread_local cudaError_t last_error;
+
+cudaError_t standin_error(cudaError_t error) {
+    last_error = error;
+    return error;
+}
+
+SHOWN cudaError_t cudaGetLastError(void) {
+    cudaError_t error = last_error;
+    if (!standin_loses("lasterror")) last_error = cudaSuccess;
+    return error;
+}
+
+void standin_check_error(const char *call) {
+    if (last_error) standin_broken("%s finds the error of a call before: %s", call, cudaGetErrorString(last_error));
+}
+
+__attribute__((destructor)) static void check_end(void) {
+    standin_check_error("the end of the program");
+}
+
 SHOWN cudaError_t cudaRuntimeGetVersion(int *version) {
-    if (standin_fails("version")) return cudaErrorUnknown;
+    if (standin_fails("version")) return standin_error(cudaErrorUnknown);
     *version = 13000;
     return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaDriverGetVersion(int *version) {
-    if (standin_fails("driverversion")) return cudaErrorUnknown;
+    if (standin_fails("driverversion")) return standin_error(cudaErrorUnknown);
     *version = 13000;
     return cudaSuccess;
 }
@@ -42,14 +65,15 @@ SHOWN cudaError_t cudaDriverGetVersion(int *version) {
 /* WEFT_STANDIN_PROBE: the result of counting devices; WEFT_STANDIN_GPUS: how many there are. */
 SHOWN cudaError_t cudaGetDeviceCount(int *count) {
     cudaError_t result = (cudaError_t)given("WEFT_STANDIN_PROBE", cudaSuccess);
-    if (standin_fails("devicecount")) return cudaErrorUnknown;
-    if (result == cudaSuccess) *count = given("WEFT_STANDIN_GPUS", 8);
-    return result;
+    if (standin_fails("devicecount")) return standin_error(cudaErrorUnknown);
+    if (result != cudaSuccess) return standin_error(result);
+    *count = given("WEFT_STANDIN_GPUS", 8);
+    return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int gpu) {
     (void)gpu;
-    if (standin_fails("deviceattr")) return cudaErrorInvalidDevice;
+    if (standin_fails("deviceattr")) return standin_error(cudaErrorInvalidDevice);
     *value = attr == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
     return cudaSuccess;
 }
@@ -57,9 +81,10 @@ SHOWN cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, i
 static _Thread_local int current;
 
 SHOWN cudaError_t cudaSetDevice(int gpu) {
-    if (standin_fails("setdevice")) return cudaErrorInvalidDevice;
-    current = standin_bends("setdevice.next") ? gpu + 1 : gpu;
-    return gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8) ? cudaSuccess : cudaErrorInvalidDevice;
+    if (standin_fails("setdevice")) return standin_error(cudaErrorInvalidDevice);
+    current = standin_bends("setdevice.next") ? gpu + 1 : standin_bends("setdevice.first") ? 0 : gpu;
+    bool is_there = gpu >= 0 && gpu < given("WEFT_STANDIN_GPUS", 8);
+    return is_there ? cudaSuccess : standin_error(cudaErrorInvalidDevice);
 }
 
 void standin_use_gpu(void) {
@@ -70,13 +95,13 @@ void standin_use_gpu(void) {
 }
 
 SHOWN cudaError_t cudaGetDevice(int *gpu) {
-    if (standin_fails("getdevice")) return cudaErrorUnknown;
+    if (standin_fails("getdevice")) return standin_error(cudaErrorUnknown);
     *gpu = current;
     return cudaSuccess;
 }
 
 SHOWN cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-    if (standin_fails("priorities")) return cudaErrorUnknown;
+    if (standin_fails("priorities")) return standin_error(cudaErrorUnknown);
     *least = 0;
     *greatest = -5;
     return cudaSuccess;
@@ -89,7 +114,7 @@ static cudaError_t take_block(void **out, size_t nbytes) {
     standin_check_capture("cudaMalloc");
     standin_unlock();
     standin_use_gpu();
-    if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return cudaErrorMemoryAllocation;
+    if (posix_memalign(out, 256, nbytes ? nbytes : 1)) return standin_error(cudaErrorMemoryAllocation);
     memset(*out, 0xa5, nbytes); /* what nobody has written means nothing */
     standin_lock();
     standin_block_add(*out, standin_bends("malloc.less") ? nbytes / 2 : nbytes);
@@ -100,7 +125,7 @@ static cudaError_t take_block(void **out, size_t nbytes) {
 }
 
 static cudaError_t take(void **out, size_t nbytes) {
-    return standin_fails("malloc") ? cudaErrorMemoryAllocation : take_block(out, nbytes);
+    return standin_fails("malloc") ? standin_error(cudaErrorMemoryAllocation) : take_block(out, nbytes);
 }
 
 static cudaError_t give_block(void *block, bool by_nccl) {
@@ -115,6 +140,7 @@ static cudaError_t give_block(void *block, bool by_nccl) {
 
 static cudaError_t give(void *block) {
     if (standin_loses("free")) return cudaSuccess;
+    if (standin_bends("free.again")) give_block(block, false);
     give_block(block, standin_bends("free.other"));
     return standin_fails("free") ? cudaErrorLaunchFailure : cudaSuccess; /* of what went before */
 }
@@ -176,14 +202,17 @@ static cudaError_t push_copy(cudaStream_t stream, copy_item c) {
 SHOWN cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t nbytes, enum cudaMemcpyKind kind,
                                   cudaStream_t stream) {
     (void)kind;
-    if (standin_fails("memcpy")) return cudaErrorInvalidValue;
+    if (standin_fails("memcpy")) return standin_error(cudaErrorInvalidValue);
     if (standin_bends("memcpy.legacy")) stream = NULL;
     return push_copy(stream, (copy_item){to, from, nbytes, 0});
 }
 
 SHOWN cudaError_t cudaMemsetAsync(void *to, int value, size_t nbytes, cudaStream_t stream) {
-    if (standin_fails("memset")) return cudaErrorInvalidValue;
-    return push_copy(stream, (copy_item){to, NULL, nbytes, value});
+    if (standin_fails("memset")) return standin_error(cudaErrorInvalidValue);
+    cudaError_t result = push_copy(stream, (copy_item){to, NULL, nbytes, value});
+    if (!standin_bends("memset.frees")) return result;
+    standin_run(4); /* it may have run, which the host has not asked */
+    return give_block(to, false);
 }
 
 typedef struct host_item {
@@ -197,7 +226,7 @@ static void run_host(standin_item *item) {
 }
 
 SHOWN cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t call, void *arg) {
-    if (standin_fails("hostfunc")) return cudaErrorInvalidValue;
+    if (standin_fails("hostfunc")) return standin_error(cudaErrorInvalidValue);
     standin_item *item = standin_item_create("a function of the host", sizeof(host_item));
     memcpy(item->bytes, &(host_item){call, arg}, sizeof(host_item));
     item->type = cudaGraphNodeTypeHost;
@@ -216,7 +245,7 @@ SHOWN cudaError_t cudaLibraryLoadData(cudaLibrary_t *out, const void *code, enum
     memcpy(&magic, code, sizeof magic);
     if (standin_bends("load.other")) magic = 0;
     if (magic != 0xba55ed50) standin_broken("cudaLibraryLoadData: expected a fatbin, found %x", magic);
-    if (standin_fails("load")) return cudaErrorNoKernelImageForDevice;
+    if (standin_fails("load")) return standin_error(cudaErrorNoKernelImageForDevice);
     *out = (cudaLibrary_t)(uintptr_t)code;
     standin_count(STANDIN_LIBRARIES, 1);
     return cudaSuccess;
@@ -231,13 +260,13 @@ SHOWN cudaError_t cudaLibraryUnload(cudaLibrary_t library) {
 
 SHOWN cudaError_t cudaLibraryGetKernel(cudaKernel_t *out, cudaLibrary_t library, const char *name) {
     (void)library;
-    if (standin_fails("kernel")) return cudaErrorSymbolNotFound;
+    if (standin_fails("kernel")) return standin_error(cudaErrorSymbolNotFound);
     for (const standin_kernel *k = standin_kernels; k->name; k++) {
         if (strcmp(k->name, name) != 0) continue;
         *out = (cudaKernel_t)(uintptr_t)k;
         return cudaSuccess;
     }
-    return cudaErrorSymbolNotFound;
+    return standin_error(cudaErrorSymbolNotFound);
 }
 
 typedef struct kernel_item {
@@ -266,7 +295,7 @@ static _Atomic bool is_loaded[64][1024];
 
 SHOWN cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *function) {
     const standin_kernel *kernel = function;
-    if (standin_fails("attributes")) return cudaErrorNoKernelImageForDevice;
+    if (standin_fails("attributes")) return standin_error(cudaErrorNoKernelImageForDevice);
     standin_use_gpu();
     memset(out, 0, sizeof *out);
     if (standin_loses("attributes")) return cudaSuccess;
@@ -277,8 +306,9 @@ SHOWN cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const vo
 SHOWN cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t nshared,
                                    cudaStream_t stream) {
     const standin_kernel *kernel = function;
-    if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared) return cudaErrorInvalidConfiguration;
-    if (standin_fails("launch")) return cudaErrorLaunchOutOfResources;
+    if (!grid.x || grid.y != 1 || block.x != STANDIN_THREADS || nshared)
+        return standin_error(cudaErrorInvalidConfiguration);
+    if (standin_fails("launch")) return standin_error(cudaErrorLaunchOutOfResources);
     if (!is_loaded[current % 64][(size_t)(kernel - standin_kernels) % 1024])
         standin_broken("%s is loaded while streams run", kernel->name);
     nlaunches[(size_t)(kernel - standin_kernels) % 1024]++;

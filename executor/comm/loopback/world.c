@@ -40,7 +40,7 @@ static void free_ring(loop_ring *r) {
 static void destroy(comm_world *world) {
     loop_world *w = find_world(world);
     const weft_allocator *allocator = world->allocator;
-    cuda.SetDevice(0);
+    cuda_turn_to(0);
     for (loop_ring *r = w->rings, *next; r; r = next) {
         next = r->next;
         free_ring(r);

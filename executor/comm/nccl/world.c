@@ -35,7 +35,7 @@ void nccl_keep(device *d, comm_ring *view, device_memory *m) {
 /* When graphs have gone: NCCL waits for them. */
 static void free_ring(const comm_world *world, nccl_ring *r) {
     const nccl_world *w = r->view.shared;
-    cuda.SetDevice(cuda_gpu_of(w->device, r->rank));
+    cuda_turn_to(cuda_gpu_of(w->device, r->rank));
     nccl_release(&r->view);
     if (!nccl_ring_has_ended(r)) return;
     end_comm(world, r->comm);
@@ -49,7 +49,7 @@ static void free_ring(const comm_world *world, nccl_ring *r) {
 
 static void end_all(const nccl_world *w, const comm_world *world) {
     for (int i = 0; i < world->nlocal; i++) {
-        cuda.SetDevice(cuda_gpu_of(w->device, world->first_rank + i));
+        cuda_turn_to(cuda_gpu_of(w->device, world->first_rank + i));
         end_comm(world, w->all[i]);
     }
 }

@@ -14,7 +14,7 @@ static void close_device(device *head) {
     cuda_device *d = cuda_device_of(head);
     for (int i = 0; d->copies && i < d->ngpus; i++)
         if (d->copies[i]) {
-            cuda.SetDevice(i);
+            cuda_turn_to(i);
             cuda.StreamDestroy(d->copies[i]);
         }
     if (d->library) cuda.LibraryUnload(d->library);
@@ -32,7 +32,7 @@ static weft_status load_kernels(cuda_device *d) {
     };
     CUDA_TRY(LibraryLoadData, &d->library, weft_cuda_image, NULL, NULL, 0, NULL, NULL, 0);
     for (int i = 0; i < CUDA_KERNELS; i++) {
-        cudaError_t result = cuda.LibraryGetKernel(&d->kernels[i], d->library, names[i]);
+        cudaError_t result = cuda_result(cuda.LibraryGetKernel(&d->kernels[i], d->library, names[i]));
         if (result)
             return weft_status_create(WEFT_UNSUPPORTED, NULL, "device cuda: kernel %s: %s", names[i],
                                       cuda.GetErrorString(result));
@@ -166,7 +166,8 @@ static size_t position(const device_run *head, const stream_state *s) {
 
 static int64_t time_of(const cuda_rank *r, cudaEvent_t event) {
     float ms = 0;
-    return cuda.EventElapsedTime(&ms, r->began_at, event) ? -1 : r->began_ns + (int64_t)((double)ms * 1e6);
+    cudaError_t result = cuda_result(cuda.EventElapsedTime(&ms, r->began_at, event));
+    return result ? -1 : r->began_ns + (int64_t)((double)ms * 1e6);
 }
 
 static void times(const device_run *head, const stream_state *s, trace_event *out_events, profile_cell *out_waiting) {

@@ -23,7 +23,7 @@ void cuda_pause_since(int64_t start_ns) {
 static weft_status wait_for(const cuda_run *run, cudaEvent_t event, bool *out_came) {
     int64_t start = wait_clock_ns();
     cudaError_t result;
-    while ((result = cuda.EventQuery(event)) == cudaErrorNotReady && !cuda_is_aborted(run)) cuda_pause_since(start);
+    while ((result = cuda_query(event)) == cudaErrorNotReady && !cuda_is_aborted(run)) cuda_pause_since(start);
     *out_came = result == cudaSuccess;
     return result == cudaErrorNotReady ? NULL : cuda_check(result, "cudaEventQuery");
 }

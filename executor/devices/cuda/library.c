@@ -81,7 +81,7 @@ bool cuda_probe(int *out_ndevices, char *why, size_t nbytes) {
         return false;
     }
     int n = 0;
-    cudaError_t result = cuda.GetDeviceCount(&n);
+    cudaError_t result = cuda_result(cuda.GetDeviceCount(&n));
     if (result == cudaSuccess && n > 0) {
         *out_ndevices = n;
         return true;
@@ -93,8 +93,21 @@ bool cuda_probe(int *out_ndevices, char *why, size_t nbytes) {
     return false;
 }
 
+cudaError_t cuda_result(cudaError_t result) {
+    if (result != cudaSuccess) (void)cuda.GetLastError();
+    return result;
+}
+
+void cuda_turn_to(int gpu) {
+    (void)cuda_result(cuda.SetDevice(gpu));
+}
+
+cudaError_t cuda_query(cudaEvent_t event) {
+    return cuda_result(cuda.EventQuery(event));
+}
+
 weft_status cuda_check(cudaError_t result, const char *call) {
-    if (result == cudaSuccess) return NULL;
+    if (cuda_result(result) == cudaSuccess) return NULL;
     if (result == cudaErrorMemoryAllocation)
         return weft_status_create(WEFT_OUT_OF_MEMORY, NULL, "%s: %s", call, cuda.GetErrorString(result));
     return weft_status_create(WEFT_RUNTIME, NULL, "%s: %s", call, cuda.GetErrorString(result));

@@ -16,6 +16,13 @@ extern cuda_runtime cuda;
 
 /* Whether there is a device; else why not. */
 bool cuda_probe(int *out_ndevices, char *why, size_t nbytes);
+/* What a call returned. It is not left as the thread's last error, where others who check their launches would find it:
+ * whoever trains by us may launch kernels in the same thread. */
+cudaError_t cuda_result(cudaError_t result);
+/* Makes it the GPU of the thread, whose status nobody hears: what is called next on another says so. */
+void cuda_turn_to(int gpu);
+/* Of an event: cudaErrorNotReady where it is not done. */
+cudaError_t cuda_query(cudaEvent_t event);
 /* A status for a result that is not 0. */
 WEFT_MUST_USE weft_status cuda_check(cudaError_t result, const char *call);
 #define CUDA_TRY(call, ...) TRY(cuda_check(cuda.call(__VA_ARGS__), "cuda" #call))

@@ -9,7 +9,7 @@
 static weft_status load_kernels(const cuda_device *d, int gpu) {
     struct cudaFuncAttributes unused;
     for (int i = 0; i < CUDA_KERNELS; i++) {
-        cudaError_t result = cuda.FuncGetAttributes(&unused, (const void *)d->kernels[i]);
+        cudaError_t result = cuda_result(cuda.FuncGetAttributes(&unused, (const void *)d->kernels[i]));
         if (result)
             return weft_status_create(WEFT_UNSUPPORTED, NULL, "device cuda: kernels on GPU %d: %s", gpu,
                                       cuda.GetErrorString(result));

@@ -8,7 +8,7 @@
 
 /* What fails says why the device is not usable. */
 static bool is_well(cudaError_t result, const char *call, char *out, size_t nbytes) {
-    if (result) snprintf(out, nbytes, "%s: %s", call, cuda.GetErrorString(result));
+    if (cuda_result(result)) snprintf(out, nbytes, "%s: %s", call, cuda.GetErrorString(result));
     return !result;
 }
 

@@ -229,7 +229,7 @@ static void discard_lane(cuda_rank *r, cuda_lane *l) {
 }
 
 void cuda_discard_rank(cuda_rank *r) {
-    cuda.SetDevice(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
+    cuda_turn_to(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
     cuda_graph_discard(r);
     for (size_t k = 0; k < r->state->nrings; k++) nccl_release(r->state->rings[k].comm);
     for (int k = 0; k < r->state->plan->nstreams; k++) discard_lane(r, &r->lanes[k]);

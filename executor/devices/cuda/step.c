@@ -40,7 +40,7 @@ static void see_position(cuda_lane *l) {
     for (size_t i = l->position; i < l->state->ninstrs; i++) {
         const cuda_command *c = &l->commands[i];
         if (!c->ended) continue;
-        if (cuda.EventQuery(c->ended) != cudaSuccess) return;
+        if (cuda_query(c->ended) != cudaSuccess) return;
         l->position = i + 1;
     }
 }
@@ -60,14 +60,14 @@ static void finish_step(cuda_rank *r) {
     const plan_instr *first = r->state->plan->instrs;
     int64_t start = wait_clock_ns();
     for (int k = 0; k < r->state->plan->nstreams; k++) {
-        cudaError_t result = cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream);
+        cudaError_t result = cuda_result(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream));
         if (first) cuda_fail(r, first, cuda_check(result, "cudaEventRecord"));
         if (result) cuda.StreamSynchronize(r->lanes[k].stream); /* no event says when it has ended */
     }
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cuda_lane *l = &r->lanes[k];
         cudaError_t result;
-        while ((result = cuda.EventQuery(l->end)) == cudaErrorNotReady) {
+        while ((result = cuda_query(l->end)) == cudaErrorNotReady) {
             pause_in_step(r, start);
             if (!cuda_is_aborted(r->run) && r->nsteps < 2) see_position(l);
         }
@@ -88,7 +88,7 @@ static void end_step(cuda_run *run) {
 void *cuda_issue_steps(void *arg) {
     cuda_rank *r = arg;
     cuda_run *run = r->run;
-    cuda.SetDevice(cuda_gpu_of(cuda_device_of(run->head.device), r->state->rank));
+    cuda_turn_to(cuda_gpu_of(cuda_device_of(run->head.device), r->state->rank));
     for (uint64_t step = 1;; step++) {
         pthread_mutex_lock(&run->lock);
         while (run->nsubmitted < step && !run->stopping) pthread_cond_wait(&run->changed, &run->lock);
