@@ -64,6 +64,11 @@ def gather_experts(g):  # tokens of all ranks for each expert, whose weights are
     g.out(g.bmm(y, w), y)
 
 
+def gather_experts_bias(g):  # and each expert has a bias
+    x, w, b = g.given("x", [2, 3, 8]), g.given("w", [2, 8, 6]), g.given("b", [2, 1, 6])
+    g.out(g.baddbmm(b, g.gather(x, 1), w))
+
+
 def accumulate_last(g):  # the gathered dimension is the one that the product contracts; the whole is kept
     x, w = g.given("x", [6, 4]), g.given("w", [4 * g.n, 5])
     y = g.gather(x, 1)
@@ -95,3 +100,9 @@ def left_added_rows(g):  # each row has one of its own added
 def left_merged(g):  # heads of two dimensions and their width become one: the pass leaves it
     x, w = g.given("x", [2, 3, 4, 5]), g.given("w", [60, 7])
     g.out(g.mm(g.view(g.gather(x), 2 * g.n, 60), w))
+
+
+def left_vector(g):  # one number a row
+    x, w = g.given("x", [3, 8]), g.given("w", [8])
+    y = g.gather(x)
+    g.out(g.node("aten.mv.default", [{"ref": y}, {"ref": w}], [3 * g.n], y))

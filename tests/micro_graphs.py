@@ -82,6 +82,13 @@ class Graph:
     def bmm(self, x, w):
         return self.node("aten.bmm.default", [ref(x), ref(w)], [*self.shape[x][:2], self.shape[w][2]], x)
 
+    def baddbmm(self, b, x, w):
+        """x w + b of each pair, rounded once."""
+        return self.node("aten.baddbmm.default", [ref(b), ref(x), ref(w)], [*self.shape[x][:2], self.shape[w][2]], x)
+
+    def add(self, x, b):
+        return self.node("aten.add.Tensor", [ref(x), ref(b)], self.shape[x], x)
+
     def stacked(self, x, a, b, copies=False):
         """The same as parts: the ranks' dimension moves from a to b, and is one with the next there."""
         s = list(self.shape[x])

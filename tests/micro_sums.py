@@ -31,6 +31,22 @@ def scatter_bias(g):  # each rank's bias is part of the sum
     g.out(g.scatter(g.addmm(b, x, w), 1))
 
 
+def scatter_bias_added(g):  # by an op of its own, behind the reshape
+    x, w, b = g.given("x", [2, 4 * g.n, 8]), g.given("w", [8, 6]), g.given("b", [6])
+    g.out(g.scatter(g.add(g.mm(x, w), b), 1))
+
+
+def scatter_half_bias_added(g):  # rounded behind the product and behind the sum
+    x, w, b = g.given("x", [3 * g.n, 8], "bfloat16"), g.given("w", [8, 6], "bfloat16"), g.given("b", [1, 6], "bfloat16")
+    g.out(g.scatter(g.add(g.mm(x, w), b)))
+
+
+def reduce_bias_added(g):  # before the reshape
+    x, w, b = g.given("x", [3, 4, 8]), g.given("w", [8, 5]), g.given("b", [5])
+    y = g.add(g.mm(g.view(x, 12, 8), w), b)
+    g.out(g.comm("all_reduce", ["sum"], [3, 4, 5], g.view(y, 3, 4, 5)))
+
+
 def reduce_bias(g):
     x, w, b = g.given("x", [11, 8]), g.given("w", [8, 5]), g.given("b", [5])
     g.out(g.comm("all_reduce", ["sum"], [11, 5], g.addmm(b, x, w)))

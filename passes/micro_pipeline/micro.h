@@ -37,6 +37,7 @@ typedef struct micro_product {
     weft_var *b;       /* the other operand, a matrix or a batch of them; of an outer product as many rows */
     bool trans;        /* it is transposed: not of an outer product */
     weft_var *bias;    /* added to each row, by the same op; NULL: none */
+    weft_op *adds;     /* adds it behind the product instead, and rounds again; NULL: the product's op does */
     bool is_left;      /* outer product: the gathered operand is the transposed one */
     weft_var *out;     /* what others read */
 } micro_product;
@@ -197,6 +198,9 @@ static inline bool micro_casts_chunks(const micro_pair *p) {
 }
 static inline bool micro_widens(const micro_pair *p) {
     return p->summed != (p->kind == MICRO_GATHER ? p->dtype : p->sent);
+}
+static inline bool micro_same_dims(const weft_var *a, const weft_var *b) {
+    return a->ndim == b->ndim && (a->ndim == 0 || memcmp(a->dims, b->dims, a->ndim * sizeof *a->dims) == 0);
 }
 static inline int64_t micro_numel(const weft_var *v, uint32_t first, uint32_t end) {
     int64_t n = 1;

@@ -31,11 +31,13 @@ static weft_status add_product(micro_pass *m, micro_pair *p, const micro_product
 /* Why readers of the gathered rows are no products, for the report: the reason that stands furthest behind. */
 typedef struct readers {
     micro_refusal why;
+    size_t ntold;
     bool others; /* some are not */
 } readers;
 
 static void note_reader(readers *r, weft_reason reason, const char *words) {
     r->others = true;
+    r->ntold++;
     if (reason >= WEFT_REASON_NOTHING && r->why.words) return;
     r->why = (micro_refusal){reason, words};
 }
@@ -114,7 +116,8 @@ static weft_status add_rest(micro_pass *m, micro_pair *p, const micro_term *t) {
 static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const weft_var *a, weft_op *before,
                                readers *r) {
     micro_term terms[2];
-    size_t n = m->form == MICRO_FUSED && !op_is(op, "matmul_v2") ? 0 : micro_terms(op, terms), first = p->nproducts;
+    size_t n = m->form == MICRO_FUSED && !op_is(op, "matmul_v2") ? 0 : micro_terms(op, terms), first = p->nproducts,
+           ntold = r->ntold;
     if (first && p->products[first - 1].op == op) return NULL; /* it reads `a` twice */
     bool taken[2] = {false, false};
     for (size_t i = 0; i < n; i++) {
@@ -122,17 +125,13 @@ static weft_status take_reader(micro_pass *m, micro_pair *p, weft_op *op, const 
         TRY(take_term(m, p, op, &terms[i], a, before, r));
         taken[i] = p->nproducts > before_it;
     }
+    if (p->nproducts == first && r->ntold > ntold) return NULL;
     if (p->nproducts == first) {
-        if (micro_is_reshape(op))
-            note_reader(r, WEFT_REASON_SHAPE,
-                        "a reshape makes one of other dimensions than those before the last, or a gathered one and the "
-                        "last");
-        else if (!n && op_is(op, "aten_addmm") && m->form == MICRO_FUSED)
-            note_reader(r, WEFT_REASON_NOTHING, "torch has no fused op of a product with a bias");
-        else if (!n && op_is(op, "aten_addmm"))
-            note_reader(r, WEFT_REASON_SHAPE, "what is added to the product is not one row for all");
-        else
-            note_reader(r, WEFT_REASON_NOTHING, "no product reads the gathered rows");
+        micro_refusal why = {WEFT_REASON_SHAPE,
+                             "a reshape makes one of other dimensions than those before the last, or "
+                             "a gathered one and the last"};
+        if (!micro_is_reshape(op)) TRY(micro_no_product(m, op, "no product reads the gathered rows", &why));
+        note_reader(r, why.reason, why.words);
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
@@ -264,13 +263,19 @@ static weft_status find_term(micro_pass *m, micro_pair *p, const weft_op *op, co
     return NULL;
 }
 
-static weft_status match_product(micro_pass *m, micro_pair *p, weft_op *op, weft_var *sum, weft_op *after,
+/* The product whose rows become those of `sum`, over what `x` has of ops in between. */
+static weft_status match_product(micro_pass *m, micro_pair *p, weft_var *product, weft_var *sum, micro_product x,
                                  micro_refusal *why) {
     micro_term t = {0};
     bool found;
-    TRY(find_term(m, p, op, after ? micro_only_arg(after, false) : sum, &t, &found));
-    if (!found) REFUSE(why, NOTHING, "no product alone makes its operand");
-    micro_product x = {.op = op, .after = after, .out = sum, .b = t.right, .trans = t.trans_right, .bias = t.bias};
+    weft_op *after = x.after;
+    TRY(find_term(m, p, x.op, product, &t, &found));
+    if (!found) return micro_no_product(m, x.op, "no product alone makes its operand", why);
+    if (x.adds && t.bias) REFUSE(why, SHAPE, "a row is added to a product that has a bias");
+    x.out = sum;
+    x.b = t.right;
+    x.trans = t.trans_right;
+    if (!x.adds) x.bias = t.bias;
     weft_var *a = t.left;
     if (after && (t.trans_left || t.right->ndim == 3))
         REFUSE(why, SHAPE, "the product does not get the extents of its left operand again");
@@ -341,7 +346,8 @@ static weft_op *made_before(const micro_pass *m, const micro_pair *p, const weft
 /* The product whose rows are scattered or reduced. */
 static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) {
     weft_var *v = weft_op_input(p->collective, op_find_slot(p->collective, false, "x") ? "x" : "X", 0);
-    weft_op *by, *after = NULL;
+    micro_product x = {0};
+    weft_op *by;
     bool alone = true;
     p->reduce = (weft_reduce)op_collective_reduce(p->collective);
     p->sent = v->dtype;
@@ -352,17 +358,22 @@ static weft_status match_made(micro_pass *m, micro_pair *p, micro_refusal *why) 
         by = micro_writer(m, v);
     }
     if (!by) REFUSE(why, NOTHING, "no op of this block alone makes its operand");
-    if (!alone && !makes_product(m, p, by, v)) REFUSE(why, NOTHING, "no product alone makes its operand");
+    if (!alone && !makes_product(m, p, by, v))
+        return micro_no_product(m, by, "no product alone makes its operand", why);
     if (!alone) REFUSE(why, IN_USE, "others read the product");
+    TRY(micro_step_added(m, p, &x, &by, &v));
+    weft_var *product = v;
     if (micro_is_reshape(by)) {
-        weft_var *product = micro_only_arg(by, false);
-        after = by;
+        product = micro_only_arg(by, false);
+        x.after = by;
         by = micro_writer(m, product);
-        if (by && makes_product(m, p, by, product) && micro_reader(m, product) != after)
+        if (by && makes_product(m, p, by, product) && micro_reader(m, product) != x.after)
             REFUSE(why, IN_USE, "others read the product");
+        if (micro_reader(m, product) == x.after) TRY(micro_step_added(m, p, &x, &by, &product));
     }
     if (!by) REFUSE(why, NOTHING, "no product alone makes its operand");
-    return match_product(m, p, by, v, after, why);
+    x.op = by;
+    return match_product(m, p, product, v, x, why);
 }
 
 static weft_status match_scatter(micro_pass *m, micro_pair *p, micro_refusal *why) {
@@ -440,8 +451,9 @@ static weft_status begin(micro_pass *m, micro_pair *p, weft_op *op, micro_refusa
              *out = weft_op_output(op, op_find_slot(op, true, "out") ? "out" : "Out", 0);
     const ring *of = program_find_ring(m->program, op_ring(op));
     if (of) p->ring = *of;
-    if (p->ring.nranks < 2 || p->ring.nranks > MICRO_RANKS)
-        REFUSE(why, RING, "its ring is not known, or not of 2 to 64 ranks");
+    if (!of) REFUSE(why, RING, "its ring is not known");
+    if (of->nranks < 2) REFUSE(why, RING, "its ring has one rank, which sends nothing");
+    if (of->nranks > MICRO_RANKS) REFUSE(why, RING, "its ring has more than 64 ranks");
     if (op->dist && (op->dist->execution_stream || op->dist->event_to_record || op_dist_nwaits(op->dist)))
         REFUSE(why, IN_USE, "it has a stream or events already");
     if (!micro_is_dense(x) || !micro_is_dense(out) || out->ndim < 2 || x->ndim != out->ndim || x->ndim > WEFT_MAX_RANK)

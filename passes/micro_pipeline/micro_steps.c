@@ -63,7 +63,9 @@ static weft_var *var_at(const micro_writing *w, const chunk_step *s, int space, 
 /* With its bias, if it has one: the graph's op rounds both at once. */
 static weft_status make_biased(const micro_writing *w, const micro_product *of, weft_var *left, weft_var *right,
                                weft_var *to, weft_op **out) {
-    static const char *const factors[] = {"alpha", "beta"}, *const slots[] = {"self", "mat1", "mat2"};
+    static const char *const factors[] = {"alpha", "beta"};
+    bool is_batched = left->ndim == 3;
+    const char *const slots[] = {"self", is_batched ? "batch1" : "mat1", is_batched ? "batch2" : "mat2"};
     weft_var *const operands[] = {of->bias, left, right};
     uint32_t index;
     TRY(micro_new_op(w, weft_op_type(of->op), NULL, NULL, "out", to, out));
@@ -149,9 +151,10 @@ static weft_status make_rounded(const micro_writing *w, const chunk_step *s, con
         made = to;
         if (i < last) TRY(micro_new_var(w, "unrounded", s->chunk, types[i], to->ndim, to->dims, &made));
         weft_op **op = &ops->all[ops->count++];
-        TRY(i          ? micro_make_cast(w, from, made, op)
-            : of->bias ? make_biased(w, of, x, b, made, op)
-                       : make_product(w, x, false, b, of->trans, made, op));
+        TRY(i                       ? micro_make_cast(w, from, made, op)
+            : of->bias && !of->adds ? make_biased(w, of, x, b, made, op)
+                                    : make_product(w, x, false, b, of->trans, made, op));
+        if (i == 0 && of->adds) TRY(make_sum(w, made, of->bias, &ops->all[ops->count++]));
     }
     return NULL;
 }
@@ -225,7 +228,7 @@ static weft_status make_ops(const micro_writing *w, const chunk_step *s, step_op
 
 static weft_status put_step(micro_writing *w, size_t index, bool is_first) {
     const chunk_step *s = w->step = &w->plan.steps[index];
-    step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 3 * w->pair->nproducts + 2)};
+    step_ops ops = {.all = ARENA_ARRAY(w->m->scratch, weft_op *, 4 * w->pair->nproducts + 2)};
     if (!ops.all) return base_out_of_memory();
     TRY(make_ops(w, s, &ops));
     for (size_t k = 0; k < ops.count; k++) {

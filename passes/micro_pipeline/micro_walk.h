@@ -37,6 +37,8 @@ WEFT_MUST_USE weft_status micro_step_merge(micro_pass *m, micro_pair *p, weft_op
 
 /* micro_products.c: the products that an op makes. */
 size_t micro_terms(const weft_op *op, micro_term out[2]);
+/* Why it makes no product that can be cut up; `lack` says that there is none, of an op that is no product at all. */
+WEFT_MUST_USE weft_status micro_no_product(micro_pass *m, const weft_op *op, const char *lack, micro_refusal *why);
 /* Whether a product has the rows of its left operand `a`, each times a matrix. */
 bool micro_is_rows_product(const micro_term *t, const weft_var *a);
 /* The same of a batch of matrices: the first of three dimensions is that of both operands. */
@@ -45,5 +47,8 @@ bool micro_is_batched_product(const micro_term *t, const weft_var *a);
 bool micro_is_turned_product(const micro_term *t);
 /* Whether a product contracts the rows of `a` with another operand's: `b` and `is_left` of `x`. */
 bool micro_is_outer_product(const micro_pass *m, const micro_term *t, const weft_var *a, micro_product *x);
+/* Against the flow, over an op that adds a row to all rows of `*v`, which no other reads: `adds` and `bias` of `x`, the
+ * op before it and what that writes. */
+WEFT_MUST_USE weft_status micro_step_added(micro_pass *m, micro_pair *p, micro_product *x, weft_op **by, weft_var **v);
 
 #endif

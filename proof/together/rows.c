@@ -13,21 +13,24 @@ enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
 
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
-/* Ops that multiply each row of one operand alone, and what their operands are called. */
+/* Ops that multiply each row of one operand alone, or only add to it, and what their operands are called. */
 static const struct row_wise {
     const char *type, *out, *rows, *matrix, *bias; /* bias: a row that is added to each; NULL: none */
 } row_wise[] = {{"matmul_v2", "Out", "X", "Y", NULL},
                 {"bmm", "Out", "X", "Y", NULL},
-                {"aten_addmm", "out", "mat1", "mat2", "self"}};
+                {"aten_addmm", "out", "mat1", "mat2", "self"},
+                {"aten_baddbmm", "out", "batch1", "batch2", "self"},
+                {"elementwise_add", "Out", "X", NULL, "Y"}};
 enum { ROW_WISE = sizeof row_wise / sizeof *row_wise, MOST_OPERANDS = 3 };
 
 typedef struct product {
     terms *t;
     uint32_t op_head, out_head;
     value operands[MOST_OPERANDS]; /* in the op's order */
-    size_t noperands, rows_at;     /* rows_at: which of them has the rows */
-    int64_t nbatch;                /* products of as many pairs of matrices, one after another */
-    size_t ndim;                   /* of operands: 3 of batches, of which each is one then */
+    size_t noperands;
+    size_t rows_at, matrix_at, bias_at; /* which they are; as many as there are: none */
+    int64_t nbatch;                     /* products of as many pairs of matrices, one after another */
+    size_t ndim;                        /* of operands: 3 of batches, of which each is one then */
     int64_t k, n;
     int32_t dtype;
 } product;
@@ -104,6 +107,8 @@ weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, c
     product p = {.t = t,
                  .operands = {x, b},
                  .noperands = 2,
+                 .matrix_at = 1,
+                 .bias_at = 2,
                  .ndim = 2,
                  .k = extents[1],
                  .n = extents[2],
@@ -118,59 +123,76 @@ static const struct row_wise *row_wise_of(const terms *t, uint32_t id, uint32_t 
     if (h->kind != HEAD_OP || !h->op || !h->schema || h->nargs != t->items[op].nargs) return NULL;
     for (const struct row_wise *r = row_wise; r < row_wise + ROW_WISE; r++)
         if (strcmp(h->schema->type, r->type) == 0)
-            return h->nargs == (r->bias ? 3 : 2) && strcmp(term_head(t, id)->label, r->out) == 0 ? r : NULL;
+            return h->nargs == 1u + !!r->matrix + !!r->bias && strcmp(term_head(t, id)->label, r->out) == 0 ? r : NULL;
     return NULL;
 }
 
 /* Which argument is in the slot; as many as there are: none. */
 static size_t arg_in(const head *h, const char *slot_text) {
-    const slot *s = op_find_slot(h->op, false, slot_text);
+    const slot *s = slot_text ? op_find_slot(h->op, false, slot_text) : NULL;
     return s && s->nargs == 1 && s->first < h->nargs ? s->first : h->nargs;
 }
 
-/* Whether it is the same for each row. */
-static bool is_one_row(const terms *t, value x) {
+/* Whether it is the same for each row, of each pair of `nbatch`. */
+static bool is_one_row(const terms *t, value x, int64_t nbatch) {
     size_t ndim = 0;
     const int64_t *dims = term_dims(t, x.term, &ndim);
-    return dims && (ndim < 2 || (ndim == 2 && dims[0] == 1));
+    if (!dims || ndim > 3) return false;
+    return ndim < 2 || (dims[ndim - 2] == 1 && (ndim == 2 || dims[0] == 1 || dims[0] == nbatch));
+}
+
+/* Whether rows have a matrix to themselves, or each matrix of a batch. */
+static bool has_matrices(const product *p, const int64_t *dx, size_t nx, int64_t *out_nbatch, size_t *out_ndim) {
+    size_t nb = 2;
+    const int64_t *db = p->matrix_at < p->noperands ? term_dims(p->t, p->operands[p->matrix_at].term, &nb) : dx;
+    bool is_batched = db && nb == 3 && nx == 3 && db[0] == dx[0] && dx[0] <= MOST_RUNS;
+    *out_nbatch = is_batched ? dx[0] : 1;
+    *out_ndim = nb;
+    return db && (nb == 2 || is_batched);
 }
 
 static bool is_product(terms *t, uint32_t id, uint32_t op, product *out) {
     const head *h = term_head(t, op);
     const struct row_wise *r = row_wise_of(t, id, op);
     if (!r || attr_bool(h->op, "trans_x", false)) return false;
-    size_t at = arg_in(h, r->rows), at_b = arg_in(h, r->matrix), at_bias = r->bias ? arg_in(h, r->bias) : 0, nx = 0,
-           nb = 0, n = 0;
-    if (at >= h->nargs || at_b >= h->nargs || at_bias >= h->nargs) return false;
+    size_t at = arg_in(h, r->rows), nx = 0, n = 0;
     const value *args = term_args(t, op);
-    const int64_t *dx = term_dims(t, args[at].term, &nx), *db = term_dims(t, args[at_b].term, &nb),
-                  *d = term_dims(t, id, &n);
-    if (!dx || !db || !d || nx < 2 || n != nx || (r->bias && !is_one_row(t, args[at_bias]))) return false;
-    bool is_batched = nb == 3 && nx == 3 && db[0] == dx[0] && dx[0] <= MOST_RUNS;
-    if (nb != 2 && !is_batched) return false;
+    const int64_t *dx = at < h->nargs ? term_dims(t, args[at].term, &nx) : NULL, *d = term_dims(t, id, &n);
+    if (!dx || !d || nx < 2 || n != nx) return false;
     *out = (product){.t = t,
                      .rows_at = at,
+                     .matrix_at = arg_in(h, r->matrix),
+                     .bias_at = arg_in(h, r->bias),
                      .noperands = h->nargs,
-                     .nbatch = is_batched ? dx[0] : 1,
-                     .ndim = nb,
                      .k = dx[nx - 1],
                      .n = d[n - 1],
                      .dtype = t->items[id].dtype};
     memcpy(out->operands, args, h->nargs * sizeof *args);
     out->op_head = t->items[op].head;
     out->out_head = t->items[id].head;
-    return out->k > 0 && out->n > 0 && term_numel(t, args[at].term) > 0;
+    if ((r->matrix && out->matrix_at >= h->nargs) || (r->bias && out->bias_at >= h->nargs)) return false;
+    if (!has_matrices(out, dx, nx, &out->nbatch, &out->ndim)) return false;
+    if (r->bias && (!is_one_row(t, args[out->bias_at], out->nbatch) || attr_int(h->op, "axis", -1) != -1)) return false;
+    bool only_adds = !r->matrix, keeps = out->k == out->n && term_numel(t, args[at].term) == term_numel(t, id);
+    return out->k > 0 && out->n > 0 && term_numel(t, args[at].term) > 0 && (!only_adds || keeps);
 }
 
-/* Pairs of matrices, one after another. The other operand of a batch is the one that has not the rows. */
-static weft_status product_of_batch(const product *p, value *out) {
-    terms *t = p->t;
-    value x = p->operands[p->rows_at], b = p->operands[1 - p->rows_at];
-    int64_t n = p->nbatch, size = term_numel(t, x.term) / n, rows = size / p->k;
+/* The i-th of a batch's operands at `at`. */
+static weft_status take_one(const product *p, size_t at, int64_t i, value *out) {
     size_t ndim = 0;
     int64_t dims[3] = {1};
-    const int64_t *of_b = term_dims(t, b.term, &ndim);
-    dims[1] = of_b[1], dims[2] = of_b[2];
+    const int64_t *all = term_dims(p->t, p->operands[at].term, &ndim);
+    if (ndim < 3 || all[0] != p->nbatch) return *out = p->operands[at], NULL; /* each has the same */
+    dims[1] = all[1], dims[2] = all[2];
+    TRY(term_part(p->t, p->operands[at], i * dims[1] * dims[2], dims[1] * dims[2], out));
+    return term_reshape(p->t, *out, 3, dims, out);
+}
+
+/* Pairs of matrices, one after another. */
+static weft_status product_of_batch(const product *p, value *out) {
+    terms *t = p->t;
+    value x = p->operands[p->rows_at];
+    int64_t n = p->nbatch, size = term_numel(t, x.term) / n, rows = size / p->k;
     arena memory;
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
@@ -181,8 +203,8 @@ static weft_status product_of_batch(const product *p, value *out) {
         product of = *p;
         ranges[2 * i] = i * rows * p->n;
         ranges[2 * i + 1] = rows * p->n;
-        TRY_DONE(term_part(t, b, i * p->k * p->n, p->k * p->n, &one));
-        TRY_DONE(term_reshape(t, one, 3, dims, &of.operands[1 - p->rows_at]));
+        TRY_DONE(take_one(p, p->matrix_at, i, &of.operands[p->matrix_at]));
+        if (p->bias_at < p->noperands) TRY_DONE(take_one(p, p->bias_at, i, &of.operands[p->bias_at]));
         TRY_DONE(term_part(t, x, i * size, size, &one));
         TRY_DONE(product_of(&of, one, rows, &made[i]));
     }

@@ -92,6 +92,14 @@ says 0 'left alone \(shape\): .*no transposition' 'torch has no fused op with a 
 "$PYTHON" tests/micro_patterns.py write left_added_rows 2 "$folder"
 says 0 'left alone \(shape\): all_gather #0: what is added to the product is not one row for all' 'rows that are added are left' \
     "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+"$PYTHON" tests/micro_patterns.py write left_vector 2 "$folder"
+says 0 'left alone \(nothing to do\): all_gather #0: no product reads the gathered rows, but mv does' 'what reads rows instead of a product is named' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+at=$folder n=2
+weft_run "$folder/graph.fx.json" vector; ok $? "a product with a vector runs: $(tail -n 1 "$folder/err")"
+"$PYTHON" tests/micro_patterns.py write gather_uneven 1 "$folder"
+says 0 'left alone \(ring\): all_gather #0: its ring has one rank, which sends nothing' 'a ring of one rank is left' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
 "$PYTHON" tests/micro_patterns.py write gather_bias_half 2 "$folder"
 says 0 'left alone \(nothing to do\): all_gather #0: torch has no fused op of a product with a bias' 'torch has no fused op with a bias' \
     "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {form: fused, guard: off}'
