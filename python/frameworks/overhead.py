@@ -5,6 +5,7 @@
 
 import ctypes
 import gc
+import os
 import statistics
 import sys
 import time
@@ -74,6 +75,9 @@ def torch():
 
 
 if __name__ == "__main__":
+    import weft
+
+    print(f"weft of {os.path.dirname(weft.__file__)}")
     found = []
     for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 5):
         mine, own, count = globals()[sys.argv[1]]()
