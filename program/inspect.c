@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "program/ir.h"
+#include "weft/edits.h"
 
 size_t weft_op_nslots(const weft_op *op, bool output) {
     return op_nslots(op, output);
@@ -18,6 +19,12 @@ weft_var *weft_op_arg(const weft_op *op, bool output, size_t slot_index, size_t 
     if (slot_index >= op_nslots(op, output)) return NULL;
     const slot *s = op_slot(op, output, slot_index);
     return index < s->nargs ? slot_var(op, s, index) : NULL;
+}
+
+void weft_op_arg_names(const weft_op *op, bool output, size_t slot_index, const char **out_names) {
+    if (slot_index >= op_nslots(op, output)) return;
+    const slot *s = op_slot(op, output, slot_index);
+    for (size_t i = 0; i < s->nargs; i++) out_names[i] = slot_var(op, s, i)->name->bytes;
 }
 
 const char *weft_op_stream(const weft_op *op) {

@@ -27,11 +27,20 @@ size_t weft_edits_nruns(const weft_edits *edits, size_t block_index);
  * edited. Blocks and runs beyond the last have no ops. */
 void weft_edits_run(const weft_edits *edits, size_t block_index, size_t index, int64_t *out_source, size_t *out_nops,
                     bool *out_is_edited);
+/* The op that an edited run is, if a slot of it has more than max_nargs arguments; else NULL. Borrowed, until the
+ * program is edited again. */
+const weft_op *weft_edits_long_op(const weft_edits *edits, size_t block_index, size_t index, size_t max_nargs);
+/* The names of a slot's arguments, as many as weft_op_slot tells, in out_names. Borrowed. */
+void weft_op_arg_names(const weft_op *op, bool output, size_t slot_index, const char **out_names);
 /* Whether the block lacks vars that it had. */
 bool weft_edits_removes_vars(const weft_edits *edits, size_t block_index);
 /* The patch as a .pdmodel: all blocks, with edited ops and vars alone. Ops name other vars too. Owned by the caller
  * (weft_bytes_free). */
 WEFT_MUST_USE weft_status weft_edits_print(const weft_edits *edits, char **out_bytes, size_t *out_nbytes);
+/* The same without slots of more than max_nargs arguments. A host takes those from weft_edits_long_op: an op of a
+ * bucket has thousands of arguments, which it need not read from a program first. */
+WEFT_MUST_USE weft_status weft_edits_print_short(const weft_edits *edits, size_t max_nargs, char **out_bytes,
+                                                 size_t *out_nbytes);
 
 #ifdef __cplusplus
 }

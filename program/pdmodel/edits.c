@@ -8,6 +8,7 @@
 #include "program/pdmodel/write.h"
 
 typedef struct run {
+    const weft_op *first;
     int64_t source;
     size_t nops;
     bool is_edited;
@@ -277,11 +278,13 @@ static weft_status mark_moved(weft_edits *e, const int64_t *sources, size_t n, b
 
 static weft_status find_ops(weft_edits *e, block_edits *b, const weft_block *block, hasher *h) {
     size_t n = 0;
+    const weft_op **ops = ARENA_ARRAY(&e->found, const weft_op *, block->nops + 1);
     int64_t *sources = ARENA_ARRAY(&e->found, int64_t, block->nops + 1);
     bool *edited = ARENA_ARRAY(&e->found, bool, block->nops + 1);
     b->runs = ARENA_ARRAY(&e->found, run, block->nops + 1);
-    if (!sources || !edited || !b->runs) return base_out_of_memory();
+    if (!ops || !sources || !edited || !b->runs) return base_out_of_memory();
     FOR_EACH_OP(op, block) {
+        ops[n] = op;
         sources[n] = source_of(e, b, op);
         edited[n] = sources[n] < 0 || (weft_op_is_edited(op, e->mark) && hash_op(h, op) != b->op_hashes[sources[n]]);
         n++;
@@ -292,7 +295,7 @@ static weft_status find_ops(weft_edits *e, block_edits *b, const weft_block *blo
         if (i && !edited[i] && !edited[i - 1] && sources[i] == sources[i - 1] + 1)
             b->runs[b->nruns - 1].nops++;
         else
-            b->runs[b->nruns++] = (run){sources[i], 1, edited[i]};
+            b->runs[b->nruns++] = (run){ops[i], sources[i], 1, edited[i]};
     }
     b->parts.ops = edited;
     return NULL;
@@ -316,7 +319,8 @@ static weft_status find_vars(weft_edits *e, block_edits *b, const weft_block *bl
 weft_status weft_edits_find(weft_edits *e) {
     hasher *h = NULL;
     arena_reset(&e->found);
-    for (size_t i = 0; i < e->nblocks; i++) e->blocks[i].nruns = 0, e->blocks[i].parts = (pdmodel_parts){NULL, NULL};
+    for (size_t i = 0; i < e->nblocks; i++)
+        e->blocks[i].nruns = 0, e->blocks[i].parts = (pdmodel_parts){NULL, NULL, SIZE_MAX};
     weft_status status = hasher_create(e->program, &h);
     for (size_t i = 0; i < e->nblocks && !status; i++) {
         status = find_ops(e, &e->blocks[i], e->program->blocks[i], h);
@@ -339,17 +343,30 @@ void weft_edits_run(const weft_edits *edits, size_t block_index, size_t index, i
     *out_is_edited = r.is_edited;
 }
 
+static bool has_long_slot(const weft_op *op, size_t max_nargs) {
+    for (uint32_t i = 0; i < slot_table_count(op->slots); i++)
+        if (op->slots->slots[i].nargs > max_nargs) return true;
+    return false;
+}
+
+const weft_op *weft_edits_long_op(const weft_edits *edits, size_t block_index, size_t index, size_t max_nargs) {
+    if (index >= weft_edits_nruns(edits, block_index)) return NULL;
+    const run *r = &edits->blocks[block_index].runs[index];
+    return r->is_edited && has_long_slot(r->first, max_nargs) ? r->first : NULL;
+}
+
 bool weft_edits_removes_vars(const weft_edits *edits, size_t block_index) {
     return block_index < edits->nblocks && edits->blocks[block_index].removes_vars;
 }
 
-weft_status weft_edits_print(const weft_edits *edits, char **out_bytes, size_t *out_nbytes) {
+weft_status weft_edits_print_short(const weft_edits *edits, size_t max_nargs, char **out_bytes, size_t *out_nbytes) {
     buffer out;
     buffer_init(&out, &edits->program->context->allocator);
     pdmodel_parts *parts = base_alloc(out.allocator, edits->nblocks * sizeof *parts);
     weft_status status = parts ? NULL : base_out_of_memory();
     for (size_t i = 0; i < edits->nblocks && !status; i++) {
         parts[i] = edits->blocks[i].parts;
+        parts[i].max_nargs = max_nargs;
         if (!parts[i].ops)
             status = weft_status_create(WEFT_INVALID_ARGUMENT, "", "weft_edits_print: weft_edits_find comes first");
     }
@@ -358,4 +375,8 @@ weft_status weft_edits_print(const weft_edits *edits, char **out_bytes, size_t *
     base_free(out.allocator, parts, edits->nblocks * sizeof *parts);
     buffer_fini(&out);
     return status;
+}
+
+weft_status weft_edits_print(const weft_edits *edits, char **out_bytes, size_t *out_nbytes) {
+    return weft_edits_print_short(edits, SIZE_MAX, out_bytes, out_nbytes);
 }

@@ -91,10 +91,11 @@ static void put_attr(buffer *out, const weft_attr *a) {
 
 /* --- ops ---------------------------------------------------------------------------------------------------------- */
 
-static void put_slots(buffer *out, uint32_t number, const weft_op *op) {
+static void put_slots(buffer *out, uint32_t number, const weft_op *op, size_t max_nargs) {
     bool output = number == OP_OUTPUTS;
     for (uint32_t i = 0; i < op_nslots(op, output); i++) {
         const slot *s = op_slot(op, output, i);
+        if (s->nargs > max_nargs) continue;
         size_t start = wire_begin(out, number);
         wire_put_bytes(out, SLOT_PARAMETER, s->name->bytes, s->name->nbytes);
         for (size_t k = 0; k < s->nargs; k++) {
@@ -120,13 +121,13 @@ static const weft_op *op_after(const weft_op *op, size_t count) {
 }
 
 /* Attrs are put once for all ops of a block that share their list, and then repeated while they are in memory. */
-static void put_op(buffer *out, const weft_op *op, attr_memo *memo) {
+static void put_op(buffer *out, const weft_op *op, size_t max_nargs, attr_memo *memo) {
     attr_memo_entry *entry = attr_memo_find(memo, op);
     bool is_known = entry && entry->list == op->attrs && entry->at >= out->nflushed;
     enum { usual_length_nbytes = 2 };
     size_t start = wire_begin_room(out, BLOCK_OPS, usual_length_nbytes);
-    put_slots(out, OP_INPUTS, op);
-    put_slots(out, OP_OUTPUTS, op);
+    put_slots(out, OP_INPUTS, op, max_nargs);
+    put_slots(out, OP_OUTPUTS, op, max_nargs);
     wire_put_bytes(out, OP_TYPE, op->type->bytes, op->type->nbytes);
     size_t from = out->nbytes;
     if (is_known)
@@ -206,16 +207,16 @@ static void put_ops(buffer *out, const weft_block *b, attr_memo *memo) {
         op_ask_for_vars(vars);
         ask_for_names(names);
         vars = op_after(vars, 1), names = op_after(names, 1);
-        put_op(out, op, memo);
+        put_op(out, op, SIZE_MAX, memo);
         buffer_flush(out);
     }
 }
 
 /* Those that are taken, by place: few. */
-static void put_some_ops(buffer *out, const weft_block *b, const bool *taken, attr_memo *memo) {
+static void put_some_ops(buffer *out, const weft_block *b, const pdmodel_parts *parts, attr_memo *memo) {
     size_t at = 0;
     FOR_EACH_OP(op, b) {
-        if (taken[at++]) put_op(out, op, memo);
+        if (parts->ops[at++]) put_op(out, op, parts->max_nargs, memo);
     }
     buffer_flush(out);
 }
@@ -235,7 +236,7 @@ static void put_block(buffer *out, const weft_block *b, const pdmodel_parts *par
             buffer_flush(out);
         }
         if (parts->ops)
-            put_some_ops(out, b, parts->ops, memo);
+            put_some_ops(out, b, parts, memo);
         else
             put_ops(out, b, memo);
         if (b->has_forward_block_idx) wire_put_integer(out, BLOCK_FORWARD, b->forward_block_idx);
@@ -254,7 +255,7 @@ weft_status pdmodel_print(const weft_program *p, buffer *out) {
 }
 
 weft_status pdmodel_print_parts(const weft_program *p, const pdmodel_parts *parts, buffer *out) {
-    static const pdmodel_parts all = {NULL, NULL};
+    static const pdmodel_parts all = {NULL, NULL, SIZE_MAX};
     attr_memo *memo = base_alloc(out->allocator, sizeof *memo);
     if (!memo) return base_out_of_memory();
     for (size_t i = 0; i < p->nblocks && !out->failed; i++)

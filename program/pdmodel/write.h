@@ -7,6 +7,7 @@
 /* What of a block is written: by place of ops and of vars. */
 typedef struct pdmodel_parts {
     const bool *ops, *vars;
+    size_t max_nargs; /* slots with more are left out of `ops` */
 } pdmodel_parts;
 
 /* parts: of each block. */

@@ -90,6 +90,17 @@ class Optimize(unittest.TestCase):
         again = paddle.static.Program.parse_from_string(main.desc.serialize_to_string())
         self.assertEqual(weft.paddle.read(again), weft.paddle.read(main))
 
+    def test_buckets_of_many_gradients_have_all_of_them(self):
+        main, _, _ = mlp(layers=40)  # slots of 80 arguments are not in the patch
+        expected = weft.paddle.read(main)
+        expected.run_passes(weft.preset("data_parallel"), set={"data_parallel.ranks": 2})
+        weft.paddle.optimize(main, ranks=2)
+        slots = [[(op.type, op.inputs, op.outputs) for op in program.ops] for program in (expected, weft.paddle.read(main))]
+        self.assertEqual(*map(str, slots))
+        self.assertEqual(max(len(args) for _, inputs, _ in slots[0] for args in inputs.values()), 80)
+        coalesced = next(op for op in main.global_block().ops if op.type == "coalesce_tensor")
+        self.assertIs(main.global_block().var(coalesced.output("FusedOutput")[0]).op, coalesced)
+
     def test_steps_of_a_rewritten_program_are_the_same(self):
         @weft.pass_(summary="moves nothing, but all ops are put back")
         def nothing(run, program):

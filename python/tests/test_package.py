@@ -108,6 +108,11 @@ class Programs(unittest.TestCase):
         patch = weft.Program.parse(edits.print(), "pdmodel")
         self.assertEqual([op.type for op in patch.ops], ["relu", "scale"])
         self.assertEqual(list(patch.vars), ["w"])
+        self.assertEqual(edits.long_slots(0, 0, 1), [])
+        short = weft.Program.parse(edits.print(0), "pdmodel")
+        self.assertEqual([(op.type, op.inputs, op.outputs) for op in short.ops], [("relu", {}, {}), ("scale", {}, {})])
+        self.assertEqual(edits.long_slots(0, 0, 0), [(False, b"X", [b"y"]), (True, b"Out", [b"w"])])
+        self.assertEqual(edits.long_slots(0, 1, 0), [])
 
     def test_ops_that_moved_or_went_are_edits(self):
         program = weft.Program.parse(RELU)

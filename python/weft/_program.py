@@ -257,13 +257,27 @@ class Edits(Owned):
         return [(source if source is None else source + k, edited)
                 for source, count, edited in self.runs(block) for k in range(count)]
 
+    def long_slots(self, block: int, run: int, most: int) -> list[tuple[bool, bytes, list[bytes]]]:
+        """Of the op that an edited run is, the slots of more than `most` arguments: (whether it is an output, its name, the
+        names of its arguments)."""
+        found: list[tuple[bool, bytes, list[bytes]]] = []
+        op, nargs = lib.weft_edits_long_op(self._handle, block, run, most), ctypes.c_size_t()
+        for output in (False, True) if op else ():
+            for i in range(lib.weft_op_nslots(op, output)):
+                name: Any = lib.weft_op_slot(op, output, i, ctypes.byref(nargs))
+                if nargs.value > most:
+                    names: Any = (ctypes.c_char_p * nargs.value)()
+                    lib.weft_op_arg_names(op, output, i, names)
+                    found.append((output, name, names[:]))
+        return found
+
     def removes_vars(self, block: int) -> bool:
         """Whether vars of the block went."""
         return lib.weft_edits_removes_vars(self._handle, block)
 
-    def print(self) -> bytes:
-        """A .pdmodel of what is edited alone: its ops name other vars too."""
-        return take_bytes("weft_edits_print", self._handle)
+    def print(self, most: Optional[int] = None) -> bytes:
+        """A .pdmodel of what is edited alone: its ops name other vars too. With `most` it lacks what long_slots gives."""
+        return take_bytes("weft_edits_print_short", self._handle, -1 if most is None else most)
 
 
 class Program(Owned):

@@ -200,6 +200,39 @@ Test(passes_edits, a_patch_has_what_a_pdmodel_holds) {
     end_edits(context, program, edits);
 }
 
+/* The patch for a host that takes long lists of arguments from the ops: it has all but these. */
+Test(passes_edits, a_short_patch_lacks_long_slots_and_its_ops_are_asked_for_them) {
+    weft_context *context;
+    weft_program *program, *patch;
+    weft_op *op[3];
+    weft_edits *edits;
+    char *bytes;
+    const char *names[2] = {"left", "alone"};
+    size_t nbytes;
+    begin_edits(&context, &program, 3, op, &edits);
+    must(weft_op_set_attr_float(op[1], "scale", 3.0));
+    must(weft_edits_find(edits));
+    cr_expect_null(weft_edits_long_op(edits, 0, 0, 0));
+    cr_expect_eq(weft_edits_long_op(edits, 0, 1, 0), op[1]);
+    cr_expect_null(weft_edits_long_op(edits, 0, 1, 1));
+    cr_expect_null(weft_edits_long_op(edits, 0, 3, 0));
+    cr_expect_null(weft_edits_long_op(edits, 1, 0, 0));
+    weft_op_arg_names(op[1], false, 0, names);
+    cr_expect_str_eq(names[0], weft_var_name(weft_op_arg(op[1], false, 0, 0)));
+    cr_expect_str_eq(names[1], "alone", "the slot has one argument");
+    weft_op_arg_names(op[1], true, 1, &names[1]);
+    cr_expect_str_eq(names[1], "alone", "there is no such slot");
+    must(weft_edits_print_short(edits, 0, &bytes, &nbytes));
+    must(weft_program_parse(context, WEFT_FORM_PDMODEL, bytes, nbytes, NULL, 0, "patch", &patch));
+    cr_assert_eq(weft_program_nops(patch), 1);
+    const weft_op *made = weft_block_first_op(weft_program_block(patch, 0));
+    cr_expect_eq(weft_op_nslots(made, false) + weft_op_nslots(made, true), 0);
+    cr_expect_eq(weft_attr_float(weft_op_attr(made, "scale"), 0), 3.0);
+    weft_bytes_free(context, bytes, nbytes);
+    weft_program_destroy(patch);
+    end_edits(context, program, edits);
+}
+
 /* Sets the attr of a row to one of two values. */
 typedef weft_status (*set_attr)(weft_op *op, bool second);
 static weft_status set_int(weft_op *op, bool second) {

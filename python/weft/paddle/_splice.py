@@ -4,7 +4,7 @@ Only what was edited is copied into the live blocks: Variables, Parameters, Oper
 stay valid, and the rest costs nothing. An op that Weft changed or moved keeps the identity of the op that it was.
 """
 
-from typing import Any, Container, Iterable
+from typing import Any, Container, Sequence
 
 import paddle
 from paddle.base import core, framework
@@ -13,6 +13,8 @@ from .. import _errors
 from .._program import Edits, Program
 
 KNOWN = ((2, 6), (3, 99))
+MOST_ARGUMENTS = 64  # slots with more are not in the patch, each name of which Paddle reads, copies and frees
+Slots = Sequence[tuple[bool, bytes, Sequence[bytes]]]
 _SHAPED = frozenset((core.VarDesc.VarType.LOD_TENSOR, core.VarDesc.VarType.SELECTED_ROWS))
 
 
@@ -60,12 +62,14 @@ def _copy_var(block: Any, made: Any) -> bool:
     return is_new
 
 
-def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any, new_vars: Container[str]) -> Any:
-    """Inserts `made`, of another program, into the live block."""
+def _copy_op(program: Any, block: Any, made: Any, long_slots: Slots, at: int, old: Any, new_vars: Container[str]) -> Any:
+    """Inserts `made`, of another program, into the live block; long_slots are those that it lacks."""
     fresh = block.desc._insert_op(at)
     fresh.set_type(made.type())
     op = framework.Operator(block, fresh)  # without arguments, for each of which it would ask for vars: a bucket has thousands
     fresh.copy_from(made)
+    for is_output, slot, names in long_slots:
+        (fresh.set_output if is_output else fresh.set_input)(slot, names)
     for name in made.attr_names():
         kind = made.attr_type(name)
         if kind == core.AttrType.BLOCK:
@@ -84,17 +88,19 @@ def _copy_op(program: Any, block: Any, made: Any, at: int, old: Any, new_vars: C
     return op
 
 
-def _replace_ops(program: Any, block: Any, runs: Iterable[tuple[Any, int, bool]], made: Any,
+def _replace_ops(program: Any, block: Any, edits: Edits, made: Any,
                  new_vars: Container[str]) -> tuple[list[Any], list[Any]]:
-    """Carries edits over to a live block: `made` has the edited ops in order, `runs` are Edits.runs. Returns the ops, and
-    of each the old one that it was, or None."""
+    """Carries edits over to a live block: `made` has the edited ops in order, without long slots. Returns the ops, and of
+    each the old one that it was, or None."""
     after: list[Any] = []
     was: list[Any] = []
     before, reached, next_made = block.ops, 0, 0
-    for source, count, is_edited in runs:
+    runs: list[Any] = list(edits.runs(block.idx))
+    for run, (source, count, is_edited) in enumerate(runs):
         if is_edited:
             was.append(before[source] if source is not None else None)
-            after.append(_copy_op(program, block, made.op(next_made), len(after), was[-1], new_vars))
+            long_slots = edits.long_slots(block.idx, run, MOST_ARGUMENTS)
+            after.append(_copy_op(program, block, made.op(next_made), long_slots, len(after), was[-1], new_vars))
             next_made += 1
             continue
         if source > reached:  # those between the last one that stayed and this one went or moved
@@ -120,11 +126,11 @@ def replace(program: Any, todo: Program, edits: Edits, dist_context: Any = None)
     blocks = todo.blocks
     if len(blocks) != program.num_blocks:
         raise _errors.Unsupported(f"the passes made {len(blocks)} blocks of {program.num_blocks}", "weft.paddle")
-    made = core.ProgramDesc(edits.find().print())
+    made = core.ProgramDesc(edits.find().print(MOST_ARGUMENTS))
     for index in range(len(blocks)):
         live = program.block(index)
         new_vars = {var.name() for var in made.block(index).all_vars() if _copy_var(live, var)}
-        after, was = _replace_ops(program, live, edits.runs(index), made.block(index), new_vars)
+        after, was = _replace_ops(program, live, edits, made.block(index), new_vars)
         if edits.removes_vars(index):
             _remove_vars(live, set(blocks[index].vars))
         if dist_context is not None:
