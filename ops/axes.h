@@ -49,6 +49,7 @@ typedef struct axes_group {
 typedef enum axes_change_kind {
     AXES_EXTENTS, /* element d is the extent of dimension d of output `arg`, where it is positive */
     AXES_EXTENT,  /* it is the extent of the factor */
+    AXES_ELEMENT, /* its element `arg` is */
     AXES_OFFSET   /* it grows by where the rank's part of the factor begins */
 } axes_change_kind;
 
@@ -58,7 +59,7 @@ typedef struct axes_change {
     size_t arg, factor;
 } axes_change;
 
-enum { AXES_GROUPS = 6, AXES_CHANGES = 4 };
+enum { AXES_GROUPS = 6, AXES_CHANGES = 9 };
 
 typedef struct axes_rule {
     const char *why_none; /* NULL: there is a rule; else why not, and nothing may be sharded or partial */

@@ -319,6 +319,16 @@ static weft_status localize_extents(const follower *f, const axes_change *c, con
     return changed ? set_list(op, c->attr, n, values) : NULL;
 }
 
+static weft_status localize_element(const axes_change *c, int64_t value, weft_op *op) {
+    size_t n;
+    int64_t values[WEFT_MAX_RANK];
+    const int64_t *list = attr_ints(op, c->attr, &n);
+    if (c->arg >= n || n > WEFT_MAX_RANK || list[c->arg] == value) return NULL;
+    memcpy(values, list, n * sizeof *list);
+    values[c->arg] = value;
+    return set_list(op, c->attr, n, values);
+}
+
 weft_status axes_localize(const axes_rule *r, const axes_mesh *on, const axes_placed *in, const axes_placed *out,
                           const int64_t *at, weft_op *op) {
     if (!r->nchanges && !r->why_none) return NULL;
@@ -336,6 +346,10 @@ weft_status axes_localize(const axes_rule *r, const axes_mesh *on, const axes_pl
         }
         factor_part(&f, c->factor, at, &offset, &extent);
         if (!f.factors[c->factor].count) continue;
+        if (c->kind == AXES_ELEMENT) {
+            TRY(localize_element(c, extent, op));
+            continue;
+        }
         TRY(set_number(op, c->attr, c->kind == AXES_EXTENT ? extent : attr_int(op, c->attr, 0) + offset));
     }
     return NULL;

@@ -294,6 +294,19 @@ static bool transpose(axes_build *b, const char *const *slots, int nslots) {
 
 /* --- repeated, and bordered --------------------------------------------------------------------------------------- */
 
+/* How often, as element `at` of the attr says: so often on a rank. */
+static int repeated(axes_build *b, size_t at, int64_t times) {
+    const op_schema *s = b->call->schema;
+    const char *attr = NULL;
+    for (size_t i = 0; i < s->nattrs; i++)
+        if (strcmp(s->attrs[i].name, "repeat_times") == 0) attr = s->attrs[i].name;
+    if (!attr || b->rule->nchanges == AXES_CHANGES) return fresh_whole(b, times);
+    int factor = fresh(b, times);
+    b->rule->changes[b->rule->nchanges++] =
+        (axes_change){.kind = AXES_ELEMENT, .attr = attr, .arg = at, .factor = (size_t)factor};
+    return factor;
+}
+
 /* SLOTS: X, Out. A dimension of Out is how often, and X's. */
 static bool tile(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0);
@@ -303,7 +316,7 @@ static bool tile(axes_build *b, const char *const *slots, int nslots) {
     int most = x->ndim > (int)n ? x->ndim : (int)n;
     for (int d = 0; d < most; d++) {
         int from = d - (most - x->ndim), at = d - (most - (int)n);
-        if (at >= 0 && times[at] != 1) axes_give(b, slots[1], 0, d, fresh(b, times[at]));
+        if (at >= 0) axes_give(b, slots[1], 0, d, repeated(b, (size_t)at, times[at]));
         if (from < 0) continue;
         int f = fresh(b, x->extents[from]);
         axes_give(b, slots[0], 0, from, f);

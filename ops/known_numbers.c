@@ -188,13 +188,15 @@ static bool knows_dims(const weft_var *v) {
     return v->has_tensor && v->kind == WEFT_DENSE_TENSOR;
 }
 
-/* Whether only axes of one element are repeated. */
+/* Whether only axes of one element are repeated. What repeats nothing may be a part of what repeats others. */
 static bool is_expansion(const weft_var *x, const weft_var *out) {
     if (!x || !out || !knows_dims(x) || !knows_dims(out)) return false;
     if (out->ndim < x->ndim || out->ndim > WEFT_MAX_RANK) return false;
     for (size_t i = 0; i < x->ndim; i++)
         if (x->dims[i] != 1 && x->dims[i] != out->dims[out->ndim - x->ndim + i]) return false;
-    return true;
+    bool repeats = out->ndim > x->ndim;
+    for (size_t i = 0; i < x->ndim; i++) repeats |= x->dims[i] == 1;
+    return repeats;
 }
 
 /* -1, "as X has it", wherever an expand_v2 repeats nothing; its gradient repeats nothing anyhow. */

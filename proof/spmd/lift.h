@@ -317,7 +317,8 @@ typedef struct serial_op {
     const char *type;
     /* whether its attrs are those that belong to `own` */
     bool (*fits)(const struct serial_op *like, const weft_op *serial, const weft_op *own);
-    const char *attr; /* of `fits`: the attr that is so many times that of `own` */
+    const char *attr; /* of `fits`: the attr that is so many times that of `own`, */
+    int element;      /* or this element of it; -1: it is no list */
     int64_t times;
 } serial_op;
 WEFT_MUST_USE weft_status lift_as_serial(lifter *l, uint32_t id, const weft_op *op, const lifted *args,
@@ -384,7 +385,8 @@ typedef struct sharded_result {
     int64_t mean; /* 0, or a mean over fewer elements than the serial program's is in it: MEAN_EVEN by the axis's
                      extent, else over so many of the dimension that is split by `split` */
     int split;
-    const char *attr; /* NULL, or that which counts parts: the serial op's is larger by the axis's extent */
+    const char *attr; /* NULL, or that which counts parts: the serial op's is larger by the axis's extent; */
+    int element;      /* of it, where it is a list; else -1 */
     bool folds;       /* each rank has the `reduce` of its part, that of all is the serial value */
     int reduce;
 } sharded_result;

@@ -14,7 +14,8 @@ typedef struct reading {
     int64_t *held; /* by input: the rank's extent of what is sharded, or -1 */
     axes_rule rule;
     size_t nin, nout;
-    const char *attr; /* that counts what is sharded; NULL: none does */
+    const char *attr; /* that counts what is sharded; NULL: none does; */
+    int element;      /* of it, where it is a list */
     int split;        /* how what is sharded is split */
     int64_t extent;   /* where the split is not even: the rank's, which all that are sharded must have */
 } reading;
@@ -157,10 +158,14 @@ static bool has_whole_groups(const reading *r, const axes_dim *dim, int k, int64
     return group == 1 || (!r->split && (held < 0 || held % group == 0));
 }
 
+static bool counts(const axes_change *c) {
+    return c->kind == AXES_EXTENT || c->kind == AXES_ELEMENT;
+}
+
 /* Whether an attr counts the factor: a rank's op states how many are in its part. */
 static bool is_counted(const reading *r, size_t which) {
     for (size_t i = 0; i < r->rule.nchanges; i++)
-        if (r->rule.changes[i].kind == AXES_EXTENT && r->rule.changes[i].factor == which) return true;
+        if (counts(&r->rule.changes[i]) && r->rule.changes[i].factor == which) return true;
     return false;
 }
 
@@ -186,8 +191,9 @@ static bool changes_attrs(reading *r) {
         size_t n;
         const int64_t *list = attr_ints(r->in->op, c->attr, &n);
         if (c->kind != AXES_EXTENTS && shards_factor(r, c->factor)) {
-            if (c->kind != AXES_EXTENT || r->split || r->attr) return true;
+            if (!counts(c) || r->split || r->attr) return true;
             r->attr = c->attr;
+            r->element = c->kind == AXES_ELEMENT ? (int)c->arg : -1;
         }
         for (size_t d = 0; c->kind == AXES_EXTENTS && d < n && d < WEFT_MAX_RANK; d++)
             if (r->out_placed[c->arg].naxes[d] && list[d] > 0) return true;
@@ -225,6 +231,7 @@ static bool follow_rule(reading *r, uint32_t id, sharded_result *out) {
     if (axes_follow(&r->rule, &line, r->placed, r->out_placed) || !knows_factors(r) || changes_attrs(r)) return false;
     out->split = r->split;
     out->attr = r->attr;
+    out->element = r->element;
     return read_output(r, id, out);
 }
 
@@ -233,7 +240,7 @@ static bool forget_ones(reading *r) {
     bool is_any = false;
     for (size_t i = 0; i < r->rule.nchanges; i++) {
         const axes_change *c = &r->rule.changes[i];
-        if (c->kind != AXES_EXTENT || r->rule.factors[c->factor].size != 1) continue;
+        if (!counts(c) || r->rule.factors[c->factor].size != 1) continue;
         r->rule.factors[c->factor].size = -1;
         is_any = true;
     }

@@ -15,6 +15,7 @@ typedef struct function {
     int64_t times;      /* what the output must be multiplied by: means over fewer elements */
     int64_t own, total; /* of means over parts that differ: the rank's elements, and all; 0: there are none */
     const char *attr;   /* that counts parts; NULL: none does */
+    int element;        /* of it, where it is a list */
     int64_t parts;      /* how often the serial op's is larger */
     uint32_t products;  /* axes along which one operand of a product is partial: the others count once */
     uint32_t folded;    /* axes along which the rank has the `reduce` of its part */
@@ -161,12 +162,16 @@ static void note_part(function *f, int64_t own, int64_t total) {
 
 /* What parts along the axis mean for the op; false: not together with what others along other axes do. */
 static bool note_result(function *f, size_t axis, const sharded_result *r) {
-    if ((r->attr && f->attr && strcmp(r->attr, f->attr) != 0) || (r->folds && f->folded && r->reduce != f->reduce))
-        return false;
+    bool is_other = r->attr && f->attr && (strcmp(r->attr, f->attr) != 0 || r->element != f->element);
+    if (is_other || (r->folds && f->folded && r->reduce != f->reduce)) return false;
     if (r->mean == MEAN_EVEN) f->times *= f->l->grid.extent[axis];
     if (r->mean > 0 && lift_leads(f->l, sharded_by(0, r->split), axis))
         note_part(f, r->mean, lift_partition(f->l, sharded_by(0, r->split))->total);
-    if (r->attr) f->attr = r->attr, f->parts = lift_product(f->parts, f->l->grid.extent[axis]);
+    if (r->attr) {
+        f->attr = r->attr;
+        f->element = r->element;
+        f->parts = lift_product(f->parts, f->l->grid.extent[axis]);
+    }
     if (r->folds) f->folded |= UINT32_C(1) << axis, f->reduce = r->reduce;
     return true;
 }
@@ -245,8 +250,11 @@ static weft_status fill_arguments(function *f, const lifted *made) {
 
 /* The op of the serial program that has all that the rank's has a part of, as its attr says. */
 static weft_status apply_whole(function *f, lifted *made) {
-    const serial_op like = {
-        .type = f->h->op->type->bytes, .fits = lift_has_like_attrs, .attr = f->attr, .times = f->parts};
+    const serial_op like = {.type = f->h->op->type->bytes,
+                            .fits = lift_has_like_attrs,
+                            .attr = f->attr,
+                            .element = f->element,
+                            .times = f->parts};
     for (size_t i = 0; i < f->nargs; i++)
         if (f->args[i].state == LIFT_KNOWN && lift_is_partial(f->l, &f->args[i])) return NULL;
     TRY(lift_as_serial(f->l, f->id, f->h->op, f->args, &like, made));

@@ -99,9 +99,20 @@ bool lift_has_attrs_but(const char *but, const weft_op *serial, const weft_op *o
     return s != NULL;
 }
 
+static bool has_like_list(const serial_op *like, const weft_op *serial, const weft_op *own) {
+    size_t n, nown;
+    const int64_t *all = attr_ints(serial, like->attr, &n), *part = attr_ints(own, like->attr, &nown);
+    if (n != nown || (size_t)like->element >= n) return false;
+    for (size_t i = 0; i < n; i++)
+        if (all[i] != ((int)i == like->element ? lift_product(part[i], like->times) : part[i])) return false;
+    return true;
+}
+
 bool lift_has_like_attrs(const serial_op *like, const weft_op *serial, const weft_op *own) {
     const char *n = like->attr;
-    if (n && attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
+    bool is_list = n && like->element >= 0;
+    if (is_list && !has_like_list(like, serial, own)) return false;
+    if (n && !is_list && attr_int(serial, n, -1) != lift_product(attr_int(own, n, -2), like->times)) return false;
     return lift_has_attrs_but(n, serial, own);
 }
 
