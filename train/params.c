@@ -89,6 +89,13 @@ static bool find_given(const weft_trainer *t, int rank, const char *n, given *ou
     return find_started(t, rank, n, &out->tensor, &out->is_part);
 }
 
+bool trainer_find_whole(const weft_trainer *t, int rank, const char *n, weft_tensor *out) {
+    given found;
+    if (!find_given(t, rank, n, &found) || found.is_part) return false;
+    *out = found.tensor;
+    return true;
+}
+
 static bool is_rounded(weft_dtype to, weft_dtype from) {
     return from == WEFT_FP32 && (to == WEFT_FP16 || to == WEFT_BF16);
 }

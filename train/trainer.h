@@ -85,6 +85,8 @@ WEFT_MUST_USE weft_status trainer_run_startup(weft_trainer *t);
 /* --- train/params.c --------------------------------------------------------------------------------------------- */
 /* Sets what the executor at hand has in no earlier one's state. */
 WEFT_MUST_USE weft_status trainer_set_params(weft_trainer *t);
+/* What was given for a persistable before the first step, as a whole; false: nothing, or the rank's own part. */
+bool trainer_find_whole(const weft_trainer *t, int rank, const char *n, weft_tensor *out);
 
 /* --- train/flat_weights.c ---------------------------------------------------------------------------------------- */
 /* Looks for the buffers of weights among what was given before the first step. */
