@@ -13,6 +13,7 @@ export WEFT_TEST_COUNTS
 trap 'rm -f "$WEFT_TEST_COUNTS" "$behind_log"; [ -z "$behind" ] || kill "$behind"' EXIT
 broken=0
 
+launching='tests/cli/launched.sh tests/cli/network.sh tests/cli/processes.sh' # what the launcher does, sanitized in the long form
 binaries() { # VARIANT KIND
     for source in tests/"$2"/*.c; do
         [ -f "$source" ] && echo "$build/$1/tests/$2/$(basename "$source" .c)"
@@ -53,7 +54,7 @@ fi
 if build_variant asan; then
     build_behind tsan
     # shellcheck disable=SC2046
-    WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain)
+    WEFT_SANITIZED=1 sh tests/run.sh "$build" asan $(binaries asan unit) $(binaries asan plain) ${WEFT_LONG_TESTS:+$launching}
 fi
 if build_variant tsan; then
     # shellcheck disable=SC2046

@@ -3,6 +3,7 @@
 # gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and a kill at each place of each op, on 2 ranks a stop too.
 . tests/support/shell.sh
 . tests/support/python.sh
+among_mpi
 case=$fixtures/paddle3/mlp_adam_dp2
 if ! "$weft" info | grep -q '^MPI *yes' || ! command -v mpirun >/dev/null || [ ! -f "$case/rank0.pdmodel" ]; then
     skipped=1

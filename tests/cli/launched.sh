@@ -2,6 +2,7 @@
 # Recorded programs on processes of any MPI: the bits of threads, and an end in time when one dies.
 . tests/support/shell.sh
 . tests/support/python.sh
+among_mpi
 if ! "$weft" info | grep -q '^MPI *yes' || ! command -v mpirun >/dev/null; then
     skipped=1
     finish

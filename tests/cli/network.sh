@@ -4,6 +4,7 @@
 # elsewhere. WEFT_LONG_TESTS=1: cut updates, sums in two levels, and a state that other processes go on from, too.
 . tests/support/shell.sh
 . tests/support/two_hosts.sh
+among_mpi
 if ! "$weft" info | grep -q '^MPI *yes' || ! command -v mpirun >/dev/null || ! two_hosts_up; then
     skipped=1
     finish

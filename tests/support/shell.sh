@@ -30,6 +30,11 @@ prints() { run_and_find out "$@"; }
 in_time() { # SECONDS LIMIT
     awk -v seconds="$1" -v limit="$2" -v cores="$(nproc)" '{ crowd = $1 / (2 * cores); exit seconds > limit * (crowd > 1 ? crowd : 1) }' /proc/loadavg
 }
+# For a sanitized weft among processes of MPI. MPI keeps memory until the end; what is preloaded comes before the sanitizer's
+# library; a process that SIGSEGV ends has that exit status.
+among_mpi() {
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0:verify_asan_link_order=0:handle_segv=0"
+}
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ]
