@@ -216,6 +216,8 @@ typedef struct watch {
     double failed_at; /* the first failure; 0: none */
     bool has_died;    /* it was a death, or a process that has stopped for too long */
     double stop_limit, looked_at, *stopped; /* seconds: allowed; by process, how long it has been stopped */
+    bool tells_late;
+    double told_late_at, late_pause; /* when it was told last that somebody is late; the least time between two */
 } watch;
 
 static double now(void) {
@@ -273,7 +275,7 @@ static void find_processes(watch *w) {
     }
 }
 
-/* A process has failed in its own words, as one does that waits too long for another: who has stopped is named. */
+/* Others wait too long: who has stopped is named. */
 static void look_for_stopped(const watch *w) {
     weft_flight f;
     for (int i = 0; i < w->nprocesses; i++)
@@ -320,6 +322,18 @@ static void look_at_stopped(watch *w) {
     w->has_died = true;
 }
 
+/* Somebody waits longer than usual for another: told more and more rarely, and not into a report that is JSON. */
+static void look_at_late(watch *w) {
+    char text[900];
+    double time = now();
+    if (w->failed_at || time < w->told_late_at + w->late_pause || !weft_flights_late(w->flights, text, sizeof text))
+        return;
+    w->told_late_at = time;
+    w->late_pause = w->late_pause < 1 ? 1 : w->late_pause < 60 ? 2 * w->late_pause : w->late_pause;
+    fprintf(stderr, "weft %s: note: %s\n", w->args->command->name, text);
+    look_for_stopped(w);
+}
+
 /* Whoever comes waits until it is seen. */
 static bool have_come(const watch *w) {
     for (int i = 0; i < w->nprocesses; i++)
@@ -334,6 +348,7 @@ static void look_at_processes(watch *w, bool is_last) {
         if (events[i].data.u32 < (uint32_t)w->nprocesses) look_at_gone(w, (int)events[i].data.u32);
     look_at_failed(w);
     if (w->stop_limit > 0 && !w->failed_at) look_at_stopped(w);
+    if (w->tells_late) look_at_late(w);
 }
 
 static void kill_all(const watch *w) {
@@ -455,6 +470,7 @@ int launch(const cli_args *args, int nprocesses) {
     watch all = {.args = args,
                  .nprocesses = nprocesses,
                  .deaths = epoll_create1(EPOLL_CLOEXEC),
+                 .tells_late = !cli_given(args, "--json"),
                  .stop_limit = stop_limit_of(args)};
     all.processes = calloc((size_t)nprocesses + 1, sizeof *all.processes);
     all.stopped = calloc((size_t)nprocesses + 1, sizeof *all.stopped);

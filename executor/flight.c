@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "executor/comm/wait.h"
 #include "weft/processes.h"
 
 static const char *const variable = "WEFT_FLIGHT"; /* "PATH:MARK" */
@@ -74,15 +75,20 @@ size_t weft_flights_variable(const weft_flights *f, char *out, size_t nbytes) {
     return n < 0 ? 0 : (size_t)n;
 }
 
-static size_t say_rank(const flight_process *p, int i, char *out, size_t nbytes) {
+static size_t say_doing(const flight_rank *r, char *out, size_t nbytes) {
     static const char *const words[] = {"before its first collective", "in", "behind"};
-    const flight_rank *r = &p->ranks[i];
     uint32_t state = atomic_load(&r->state);
-    int n = snprintf(out, nbytes, "%srank %d, %s", i ? "; " : "", p->first_rank + i, words[state % 3]);
+    int n = snprintf(out, nbytes, "%s", words[state % 3]);
     if (state != FLIGHT_BEFORE && n > 0 && (size_t)n < nbytes)
         n += snprintf(out + n, nbytes - (size_t)n, " %.*s, ring %lld, step %llu", FLIGHT_OP_NBYTES - 1, r->op,
                       (long long)atomic_load(&r->ring), (unsigned long long)atomic_load(&r->step));
     return n < 0 ? 0 : (size_t)n;
+}
+
+static size_t say_rank(const flight_process *p, int i, char *out, size_t nbytes) {
+    int n = snprintf(out, nbytes, "%srank %d, ", i ? "; " : "", p->first_rank + i);
+    if (n < 0 || (size_t)n >= nbytes) return n < 0 ? 0 : (size_t)n;
+    return (size_t)n + say_doing(&p->ranks[i], out + n, nbytes - (size_t)n);
 }
 
 bool weft_flights_get(const weft_flights *f, int index, weft_flight *out) {
@@ -96,6 +102,89 @@ bool weft_flights_get(const weft_flights *f, int index, weft_flight *out) {
     for (int i = 0; i < p->nlocal && i < 4 && n < sizeof out->doing; i++)
         n += say_rank(p, i, out->doing + n, sizeof out->doing - n);
     return true;
+}
+
+/* --- who is late -------------------------------------------------------------------------------------------------- */
+
+typedef struct flight_place {
+    const flight_process *process;
+    int at; /* among its ranks */
+} flight_place;
+
+static const flight_rank *rank_at(const flight_place *p) {
+    return &p->process->ranks[p->at];
+}
+
+/* Those of a process that is not here, or has more than there is room for, are not known. */
+static int nranks_of(const flight_process *p) {
+    bool is_here = atomic_load(&p->pid) && !atomic_load(&p->has_left);
+    return is_here && p->nlocal <= FLIGHT_MOST_RANKS ? p->nlocal : 0;
+}
+
+static bool is_in(const flight_rank *r) {
+    return atomic_load(&r->state) == FLIGHT_IN;
+}
+
+/* The next rank; false: there is none. It begins with {NULL}. */
+static bool next_rank(const weft_flights *f, flight_place *at) {
+    const flight_process *end = f->processes + f->nprocesses;
+    if (!at->process)
+        *at = (flight_place){f->processes, 0};
+    else
+        at->at++;
+    while (at->process < end && at->at >= nranks_of(at->process)) at->process++, at->at = 0;
+    return at->process < end;
+}
+
+static bool is_awaited(const flight_rank *by, int rank) {
+    return rank < FLIGHT_MOST_RANKS && atomic_load(&by->awaited[rank / 64]) >> rank % 64 & 1;
+}
+
+/* Who has waited longest of those that wait too long. */
+static bool find_waiting(const weft_flights *f, int64_t now, flight_place *out) {
+    bool found = false;
+    for (flight_place at = {NULL}; next_rank(f, &at);) {
+        int64_t late = atomic_load(&rank_at(&at)->late_ns);
+        if (!is_in(rank_at(&at)) || !late || now < late) continue;
+        if (found && atomic_load(&rank_at(out)->since_ns) <= atomic_load(&rank_at(&at)->since_ns)) continue;
+        *out = at;
+        found = true;
+    }
+    return found;
+}
+
+/* Those of this machine that it waits for; where there is none, why not. */
+static void say_awaited(const weft_flights *f, const flight_rank *by, char *out, size_t nbytes) {
+    size_t n = 0;
+    int nelsewhere = 0; /* awaited ranks that no process of this machine has */
+    for (int i = 0; i < FLIGHT_SET; i++) nelsewhere += __builtin_popcountll(atomic_load(&by->awaited[i]));
+    for (flight_place at = {NULL}; next_rank(f, &at) && n + 1 < nbytes;) {
+        const flight_rank *r = rank_at(&at);
+        int rank = at.process->first_rank + at.at;
+        char doing[FLIGHT_OP_NBYTES + 80];
+        if (!is_awaited(by, rank)) continue;
+        nelsewhere--;
+        if (is_in(r) && atomic_load(&r->ring) == atomic_load(&by->ring)) continue;
+        say_doing(r, doing, sizeof doing);
+        int more = snprintf(out + n, nbytes - n, "%s rank %d (pid %lld on %.63s, %s)", n ? "," : " for", rank,
+                            (long long)atomic_load(&at.process->pid), at.process->host, doing);
+        n += more > 0 ? (size_t)more : 0;
+    }
+    if (!n)
+        snprintf(out, nbytes, "%s", nelsewhere > 0 ? " for a rank of another host" : ", though all ranks have come");
+}
+
+bool weft_flights_late(const weft_flights *f, char *out, size_t nbytes) {
+    flight_place by;
+    int64_t now = wait_clock_ns();
+    if (!find_waiting(f, now, &by)) return false;
+    const flight_rank *r = rank_at(&by);
+    int64_t since = atomic_load(&r->since_ns);
+    int n = snprintf(out, nbytes, "rank %d, %.*s, ring %lld: has waited %.3g s (%.3g s are usual at most)",
+                     by.process->first_rank + by.at, FLIGHT_OP_NBYTES - 1, r->op, (long long)atomic_load(&r->ring),
+                     (double)(now - since) * 1e-9, (double)(atomic_load(&r->late_ns) - since) * 1e-9);
+    if (n > 0 && (size_t)n < nbytes) say_awaited(f, r, out + n, nbytes - (size_t)n);
+    return is_in(r) && atomic_load(&r->since_ns) == since; /* else it went on meanwhile */
 }
 
 void weft_flights_set_seen(weft_flights *f, int index) {

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum { FLIGHT_MOST_RANKS = 256, FLIGHT_OP_NBYTES = 96, FLIGHT_LAUNCHER_MS = 5000, FLIGHT_MOST_TOLD = 16 };
+enum { FLIGHT_SET = FLIGHT_MOST_RANKS / 64 };
 
 typedef enum flight_state { FLIGHT_BEFORE, FLIGHT_IN, FLIGHT_BEHIND } flight_state;
 
@@ -16,6 +17,8 @@ typedef enum flight_state { FLIGHT_BEFORE, FLIGHT_IN, FLIGHT_BEHIND } flight_sta
  * shows. */
 typedef struct flight_rank {
     _Atomic uint32_t state;
+    _Atomic int64_t since_ns, late_ns;    /* when it came there; from when on others are late (0: not known) */
+    _Atomic uint64_t awaited[FLIGHT_SET]; /* a bit for each of the others, up to FLIGHT_MOST_RANKS */
     _Atomic int64_t ring;
     _Atomic uint64_t step;
     char op[FLIGHT_OP_NBYTES]; /* "c_allreduce_sum #3" */
@@ -40,9 +43,19 @@ void flight_leave(flight_process *f, int exit_status); /* NULL is fine */
  * FLIGHT_MOST_TOLD texts all are first. */
 bool flight_tells_first(flight_process *f, int index, const char *text);
 
-static inline void flight_enter(flight_rank *f, const char *op, int64_t ring_id) {
-    for (int i = 0; i < FLIGHT_OP_NBYTES - 1 && (f->op[i] = op[i]); i++) continue;
-    atomic_store_explicit(&f->ring, ring_id, memory_order_relaxed);
+/* A collective as it begins. */
+typedef struct flight_entry {
+    const char *op;
+    int64_t ring_id, since_ns, late_ns;
+    const uint64_t *awaited;
+} flight_entry;
+
+static inline void flight_enter(flight_rank *f, const flight_entry *e) {
+    for (int i = 0; i < FLIGHT_OP_NBYTES - 1 && (f->op[i] = e->op[i]); i++) continue;
+    atomic_store_explicit(&f->ring, e->ring_id, memory_order_relaxed);
+    atomic_store_explicit(&f->since_ns, e->since_ns, memory_order_relaxed);
+    atomic_store_explicit(&f->late_ns, e->late_ns, memory_order_relaxed);
+    for (int i = 0; i < FLIGHT_SET; i++) atomic_store_explicit(&f->awaited[i], e->awaited[i], memory_order_relaxed);
     atomic_store_explicit(&f->state, FLIGHT_IN, memory_order_release);
 }
 static inline void flight_end(flight_rank *f) {

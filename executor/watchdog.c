@@ -10,8 +10,9 @@
  * waits for.
  *
  * The limit follows the run: 10 times what 95 of the last 100 steps stayed below, and never less than the floor; until
- * a type of op has ended once on the ring, in the first step mostly, a limit of its own holds. Steps allocate nothing,
- * lock nothing, and read the clock twice a collective. */
+ * a type of op has ended once on the ring, in the first step mostly, a limit of its own holds. From 3 times on a
+ * launcher that reads what its processes are at says who is late. Steps allocate nothing, lock nothing, and read the
+ * clock twice a collective. */
 #include "executor/watchdog.h"
 
 #include <stdarg.h>
@@ -33,6 +34,7 @@ struct watched {
     inflight_record *inflight;
     watch_history *history;
     flight_rank *flight; /* NULL: nobody reads it */
+    uint64_t awaited[FLIGHT_SET];
     char place[FLIGHT_OP_NBYTES];
 };
 
@@ -54,40 +56,6 @@ static int64_t load(const _Atomic int64_t *at) {
     return atomic_load_explicit(at, memory_order_relaxed);
 }
 
-static void store(_Atomic int64_t *at, int64_t value) {
-    atomic_store_explicit(at, value, memory_order_relaxed);
-}
-
-/* --- limits ------------------------------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-int64_t watch_limit(const watch_history *h, int64_t least_ns, int64_t first_ns) {
-    int64_t sorted[WATCH_STEPS];
-    uint32_t nsteps = atomic_load(&h->nsteps), n = nsteps < WATCH_STEPS ? nsteps : WATCH_STEPS;
-    if (!n) return first_ns;
-    for (uint32_t i = 0; i < n; i++) sorted[i] = load(&h->steps_ns[i]);
-    qsort(sorted, n, sizeof *sorted, by_value);
-    int64_t usual = sorted[(n * 95 + 99) / 100 - 1];
-    return usual > least_ns / 10 ? 10 * usual : least_ns;
-}
-
-void watch_note(watch_history *h, int64_t ns) {
-    if (ns > load(&h->longest_ns)) store(&h->longest_ns, ns);
-}
-
-void watch_end_step(watch_history *h) {
-    uint32_t nsteps = atomic_load(&h->nsteps);
-    int64_t longest = load(&h->longest_ns);
-    if (!longest) return; /* it did not run */
-    store(&h->steps_ns[nsteps % WATCH_STEPS], longest);
-    store(&h->longest_ns, 0);
-    atomic_store(&h->nsteps, nsteps + 1);
-}
-
 /* --- in-flight records -------------------------------------------------------------------------------------------- */
 
 int64_t watched_begin(const struct watched *w) {
@@ -97,7 +65,13 @@ int64_t watched_begin(const struct watched *w) {
     uint32_t nentered = atomic_load_explicit(&b->nentered, memory_order_relaxed);
     atomic_store_explicit(&b->nentered, nentered + (w->peer < 0), memory_order_relaxed);
     atomic_store_explicit(&b->since_ns, start_ns, memory_order_release);
-    if (w->flight) flight_enter(w->flight, w->place, w->instr->ring_id);
+    if (!w->flight) return start_ns;
+    int64_t late_ns = load(&w->history->late_ns);
+    flight_enter(w->flight, &(flight_entry){.op = w->place,
+                                            .ring_id = w->instr->ring_id,
+                                            .since_ns = start_ns,
+                                            .late_ns = late_ns ? start_ns + late_ns : 0,
+                                            .awaited = w->awaited});
     return start_ns;
 }
 
@@ -135,18 +109,28 @@ static flight_rank *flight_of(const weft_executor *x, const ring_use *u) {
     return f && x->nlocal <= FLIGHT_MOST_RANKS ? &f->ranks[rank - x->first_rank] : NULL;
 }
 
+/* Whom this one waits for. */
+static void find_awaited(const ring_use *u, struct watched *w) {
+    for (int m = 0; m < u->comm->nranks; m++) {
+        bool is_awaited = w->peer < 0 ? m != u->comm->index : m == w->peer;
+        if (is_awaited && u->ranks[m] < FLIGHT_MOST_RANKS) w->awaited[u->ranks[m] / 64] |= 1ULL << u->ranks[m] % 64;
+    }
+}
+
 weft_status watchdog_bind(weft_executor *x, device_instr *i) {
     const ring_use *u = i->ring;
     if (x->options.no_watchdog || !u || u->comm->nranks < 2) return NULL;
     struct watched *w = ARENA_NEW(&x->arena, struct watched);
     watch_history *h = history_of(x, u->inflight, i->instr->schema);
     if (!w || !h) return base_out_of_memory();
-    *w = (struct watched){i->instr, 0, -1, false, u->inflight, h, flight_of(x, u), ""};
+    *w = (struct watched){
+        .instr = i->instr, .peer = -1, .inflight = u->inflight, .history = h, .flight = flight_of(x, u)};
     (void)instr_place(i->instr, w->place, sizeof w->place);
     if (plan_is_pair(i->instr, &w->is_send))
         find_pair(u, w);
     else
         while (u->instrs[w->position] != i->instr) w->position++;
+    find_awaited(u, w);
     i->watched = w;
     x->nwatched++;
     return NULL;

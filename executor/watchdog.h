@@ -13,6 +13,7 @@ typedef struct watch_history {
     _Atomic int64_t longest_ns; /* of the step at hand */
     _Atomic int64_t steps_ns[WATCH_STEPS];
     _Atomic uint32_t nsteps; /* in which it ran; the last WATCH_STEPS are kept, step s at s % WATCH_STEPS */
+    _Atomic int64_t late_ns; /* after so long others are late: 3 times what is usual, 50 ms at least; 0: not known */
 } watch_history;
 
 /* Where a member of a ring is: written by the thread that runs its collectives, read by the watchdog. Each lies on

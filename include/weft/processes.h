@@ -69,6 +69,11 @@ void weft_flights_destroy(weft_flights *flights); /* NULL is fine */
 size_t weft_flights_variable(const weft_flights *flights, char *out, size_t nbytes);
 /* False: process `index` has not come yet, or is on another machine. */
 bool weft_flights_get(const weft_flights *flights, int index, weft_flight *out_flight);
+/* Whether a rank waits in a collective for three times as long as it usually does, and for 50 ms at least. Then who
+ * waits longest, and for whom, in words: "rank 0, c_allreduce_sum #3, ring 0: has waited 0.2 s (0.05 s are usual at
+ * most) for rank 1 (pid 4711 on a, behind c_allreduce_sum #1, ring 0, step 57)". Usual is what 95 of the last 100 steps
+ * stayed below. */
+bool weft_flights_late(const weft_flights *flights, char *out, size_t nbytes);
 /* The launcher hears of the death of process `index`, or cannot. Until then its ranks do not begin, for 5 s at most: of
  * two that die the launcher knows the first. */
 void weft_flights_set_seen(weft_flights *flights, int index);

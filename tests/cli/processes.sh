@@ -3,6 +3,7 @@
 # is no MPI. WEFT_LONG_TESTS=1: every recorded program whose ranks communicate.
 . tests/support/shell.sh
 . tests/support/python.sh
+among_mpi
 if ! "$weft" info | grep -q '^MPI *yes'; then
     says 1 'needs MPI: .*weft_mpi.so' 'without the plugin --launch says what is missing' \
         "$weft" run "$fixtures/paddle3/mlp_adam_dp2/serial.pdmodel" --ranks 2 --unsafe --launch
@@ -343,6 +344,22 @@ for _ in 1 2 3; do
     [ -z "$(find "$folder" -name '*.tmp')" ]
     ok $? 'nothing half written is left'
 done
+begin --watchdog 60:300
+sleep 0.5 # it has seen how long steps take
+kill -STOP "$victim"
+for _ in $(seq 300); do
+    grep -q 'is stopped' "$folder/err" && break
+    sleep 0.1
+done
+grep -q -E 'note: rank [01], all_reduce #[0-9]+, ring [0-9]+: has waited [0-9.]+ s \([0-9.]+ s are usual at most\)(,| for rank 1 \()' \
+    "$folder/err" && grep -q -E 'process 1 \(pid [0-9]* on .*\) is stopped: rank 1, (in|behind) all_reduce' "$folder/err"
+ok $? "a process that others wait for longer than usual is named: $(cat "$folder/err")"
+kill -CONT "$victim"
+kill -INT "$launcher"
+wait "$launcher"
+[ $? = 130 ]
+ok $? "it goes on, and ends as it is asked to: $(tail -n 2 "$folder/err")"
+rm -f "$folder/never.npz"
 begin --watchdog 1
 kill -STOP "$victim"
 since=$(date +%s)

@@ -96,6 +96,20 @@ static void test_limits(void) {
     check(watch_limit(&h, LEAST, FIRST) == LEAST, "only the last 100 steps count");
 }
 
+/* From when on others are late. */
+static void test_lateness(void) {
+    const int64_t ms = 1000000;
+    watch_history h = {0};
+    watch_end_step(&h);
+    check(!h.late_ns, "nothing is late before an op has ended once");
+    note_step(&h, ms);
+    check(h.late_ns == 50 * ms, "50 ms at least: %lld", (long long)h.late_ns);
+    note_step(&h, 40 * ms);
+    check(h.late_ns == 120 * ms, "three times what is usual: %lld", (long long)h.late_ns);
+    for (int i = 0; i < 2 * WATCH_STEPS; i++) note_step(&h, i % WATCH_STEPS < 5 ? 900 * ms : 20 * ms);
+    check(h.late_ns == 60 * ms, "5 of 100 do not show: %lld", (long long)h.late_ns);
+}
+
 /* Times that vary twofold never exceed the limit that those before them make, with no floor at all. */
 static void test_jitter_is_within_limits(void) {
     watch_history h = {0};
@@ -281,6 +295,7 @@ static void test_off(void) {
 
 int main(void) {
     test_limits();
+    test_lateness();
     test_jitter_is_within_limits();
     test_no_false_alarm();
     test_hung_rank();
