@@ -82,18 +82,20 @@ static void close_bench(bench *b, int result) {
     weft_context_destroy(b->context);
 }
 
-/* Every rank's parameters and optimizer state as they were at the start. */
+/* Parameters and optimizer state as they were at the start; ranks whose updates are cut take their parts. */
 static weft_status restore(bench *b) {
     weft_executor *executor = weft_trainer_executor(b->trainer);
     weft_status status = NULL;
     for (size_t i = 0; !status && i < weft_tensors_count(b->params); i++) {
         const weft_tensor *param = weft_tensors_at(b->params, i);
-        for (int rank = 0; !status && rank < weft_trainer_nranks(b->trainer); rank++) {
-            weft_tensor held;
+        bool held = false;
+        for (int rank = 0; !status && !held && rank < weft_trainer_nranks(b->trainer); rank++) {
+            weft_tensor value;
             if (!weft_trainer_has_rank(b->trainer, rank)) continue;
-            status = weft_executor_get(executor, rank, param->name, &held);
-            if (!status && held.data) status = weft_executor_set(executor, rank, param->name, param);
+            status = weft_executor_get(executor, rank, param->name, &value);
+            held = !status && value.data;
         }
+        if (!status && held) status = weft_trainer_set(b->trainer, param->name, param);
     }
     return status;
 }

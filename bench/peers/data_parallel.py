@@ -4,6 +4,7 @@ usage: data_parallel.py [--rounds R] [--seconds S] [--ranks N] [MODEL...]     de
 
   weft           the serial program through configs/data_parallel.yaml; ranks are threads of one process
   weft-processes the same, a process a rank, under mpirun
+  weft-shard     through configs/shard_updates.yaml: each rank updates its part of the parameters
   paddle-2.6.2   the same program, a process a rank, over Gloo
   ...-plain      after data_parallel alone: a reduce for each gradient, as Paddle's own partition has it
   torch-ddp      the same model in DistributedDataParallel, a process a rank, over Gloo
@@ -51,7 +52,9 @@ def start(model, nranks):
     feed = model.file('feed.npz')
     program = written_by_weft(model, 'dp', common.config('data_parallel.yaml'), nranks)
     plain = written_by_weft(model, 'dp_plain', 'data_parallel', nranks)
-    runners = [common.Worker('weft', [common.STEPS, program, model.params, feed, model.loss, '1', str(nranks)])]
+    sharded = written_by_weft(model, 'dp_shard', common.config('shard_updates.yaml'), nranks)
+    runners = [common.Worker(name, [common.STEPS, form, model.params, feed, model.loss, '1', str(nranks)])
+               for name, form in (('weft', program), ('weft-shard', sharded))]
     if shutil.which('mpirun') and re.search('^MPI *yes', common.weft('info'), re.M):
         runners.append(weft_processes(program, model, nranks))
     else:
