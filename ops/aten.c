@@ -263,6 +263,36 @@ weft_status infer_aten_var_mean(infer *i) {
     return NULL;
 }
 
+weft_status infer_aten_vector_norm(infer *i) {
+    const shape *x = infer_in(i, 0);
+    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
+    return reduced(i, x, infer_out(i, 0));
+}
+
+/* A number of each tensor. */
+weft_status infer_aten_each_scalar(infer *i) {
+    size_t nin = infer_nin(i, 0), nout = infer_nout(i, 0);
+    if (nout != nin) return infer_error(i, "expected as many outputs as inputs, found %zu and %zu", nout, nin);
+    for (size_t k = 0; k < nout; k++) shape_set(&i->out[k], i->in[k].dtype, 0, NULL);
+    return NULL;
+}
+
+/* Each row of one matrix with each of the other. */
+weft_status infer_aten_cdist(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    shape_text tx, ty;
+    if (!shape_known(x) || !shape_known(y) || !infer_out(i, 0)) return NULL;
+    bool fits = x->ndim >= 2 && y->ndim == x->ndim && extent_fits(x->dims[x->ndim - 1], y->dims[x->ndim - 1]);
+    for (int32_t d = 0; fits && d < x->ndim - 2; d++) fits = extent_fits(x->dims[d], y->dims[d]);
+    if (!fits)
+        return infer_error(i, "expected batches of rows of one width, found %s and %s", shape_print(x, &tx),
+                           shape_print(y, &ty));
+    shape out = *x;
+    out.dims[x->ndim - 1] = y->dims[x->ndim - 2];
+    *infer_out(i, 0) = out;
+    return NULL;
+}
+
 weft_status infer_aten_extremum(infer *i) {
     const shape *x = infer_in(i, 0);
     int32_t dim = 0;
@@ -383,36 +413,6 @@ weft_status infer_aten_part_scatter(infer *i) {
     if (!shape_known(x)) return NULL;
     TRY(check_part(i, x, infer_in(i, 1), "src"));
     if (infer_out(i, 0)) *infer_out(i, 0) = *x;
-    return NULL;
-}
-
-weft_status infer_aten_constant_pad(infer *i) {
-    const shape *x = infer_in(i, 0);
-    size_t count;
-    const int64_t *pad = attr_ints(i->op, "pad", &count);
-    if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    if (count % 2 || count > 2 * (size_t)x->ndim)
-        return infer_error(i, "pad: expected two numbers for each of the last dimensions, found %zu", count);
-    shape out = *x;
-    for (size_t k = 0; k < count / 2; k++) {
-        int64_t *extent = &out.dims[x->ndim - 1 - (int32_t)k];
-        if (*extent >= 0 && *extent + pad[2 * k] + pad[2 * k + 1] < 0)
-            return infer_error(i, "pad: expected a cut of what is there, found %lld", (long long)pad[2 * k]);
-        if (*extent >= 0) *extent += pad[2 * k] + pad[2 * k + 1];
-    }
-    *infer_out(i, 0) = out;
-    return NULL;
-}
-
-weft_status infer_aten_arange(infer *i) {
-    double start = attr_float(i->op, "start", 0), end = attr_float(i->op, "end", 0),
-           step = attr_float(i->op, "step", 1);
-    int64_t dtype = attr_int(i->op, "dtype", -1);
-    double count = ceil((end - start) / step);
-    if (!infer_out(i, 0)) return NULL;
-    if (!(count >= 0 && count < 9e15)) return infer_error(i, "expected steps from start to end");
-    int64_t n = (int64_t)count;
-    shape_set(infer_out(i, 0), dtype < 0 ? infer_out(i, 0)->dtype : (int32_t)dtype, 1, &n);
     return NULL;
 }
 

@@ -143,16 +143,18 @@ weft_status infer_aten_convolution_backward(infer *i) {
 
 weft_status infer_aten_upsample(infer *i) {
     const shape *x = infer_in(i, 0);
-    size_t nsizes, nfactors;
+    size_t nsizes, nfactors, n = (size_t)attr_int(i->op, "ndim", 2);
     const int64_t *sizes = attr_ints(i->op, "output_size", &nsizes);
     const double *factors = attr_floats(i->op, "scale_factors", &nfactors);
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    if (x->ndim != 4) return infer_error(i, "expected images of 4 dimensions, found %d", x->ndim);
-    if (nsizes != 2 && nfactors != 2) return infer_error(i, "expected output_size or scale_factors of 2 numbers");
+    if (n > 3 || (size_t)x->ndim != n + 2)
+        return infer_error(i, "expected images of %zu dimensions, found %d", n + 2, x->ndim);
+    if (nsizes != n && nfactors != n)
+        return infer_error(i, "expected output_size or scale_factors of %zu numbers", n);
     shape out = *x;
-    for (int d = 0; d < 2; d++) {
+    for (size_t d = 0; d < n; d++) {
         int64_t *extent = &out.dims[2 + d];
-        double wanted = nsizes == 2 ? (double)sizes[d] : *extent < 0 ? -1 : (double)*extent * factors[d];
+        double wanted = nsizes == n ? (double)sizes[d] : *extent < 0 ? -1 : (double)*extent * factors[d];
         if (wanted > INT32_MAX || (wanted < 1 && *extent >= 0))
             return infer_error(i, "expected images of another size, found one of %g", wanted);
         *extent = (int64_t)wanted;
@@ -166,7 +168,8 @@ weft_status infer_aten_upsample_backward(infer *i) {
     size_t count;
     const int64_t *sizes = attr_ints(i->op, "input_size", &count);
     if (!shape_known(grad)) return NULL;
-    if (count != 4) return infer_error(i, "input_size: expected 4 extents, found %zu", count);
-    shape_set(infer_out(i, 0), grad->dtype, 4, sizes);
+    if (count != (size_t)grad->ndim)
+        return infer_error(i, "input_size: expected %d extents, found %zu", grad->ndim, count);
+    shape_set(infer_out(i, 0), grad->dtype, count, sizes);
     return NULL;
 }

@@ -354,6 +354,21 @@ static bool pad(axes_build *b, const char *const *slots, int nslots) {
     return true;
 }
 
+/* SLOTS: tensors of as many dimensions, and the attr that has borders of the last ones, the last one first. */
+static bool pad_last(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t n;
+    const int64_t *borders = attr_ints(b->call->op, slots[nslots - 1], &n);
+    if (nslots < 3 || !x || n > 2 * (size_t)x->ndim) return false;
+    for (int d = 0; d < x->ndim; d++) {
+        size_t at = 2 * (size_t)(x->ndim - 1 - d);
+        bool none = at + 1 >= n || (borders[at] == 0 && borders[at + 1] == 0);
+        int f = none ? fresh(b, x->extents[d]) : fresh_whole(b, x->extents[d]);
+        for (int i = 0; i < nslots - 1; i++) axes_give(b, slots[i], 0, d, f);
+    }
+    return true;
+}
+
 /* --- by index ----------------------------------------------------------------------------------------------------- */
 
 /* SLOTS: X, Index, Out, and the attr that says along which dimension of X. Indices of [n, 1] count as [n]. */
@@ -439,7 +454,7 @@ static const struct {
                  {"tile", tile},           {"pad", pad},
                  {"meshgrid", meshgrid},   {"gather", gather},
                  {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
-                 {"einsum", einsum_rule}};
+                 {"einsum", einsum_rule},  {"pad_last", pad_last}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

@@ -133,8 +133,10 @@ weft_status infer_top_k_v2(infer *i) {
 weft_status infer_cumsum(infer *i) {
     const shape *x = infer_in(i, 0);
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
-    *infer_out(i, 0) = *x;
-    if (attr_bool(i->op, "flatten", false)) shape_set(infer_out(i, 0), x->dtype, 1, (const int64_t[]){shape_numel(x)});
+    bool widens = infer_out(i, 0)->dtype == WEFT_INT64 && (x->dtype == WEFT_BOOL || x->dtype == WEFT_INT32);
+    int32_t dtype = widens ? WEFT_INT64 : x->dtype; /* torch sums them so */
+    shape_copy_dims(infer_out(i, 0), x, dtype);
+    if (attr_bool(i->op, "flatten", false)) shape_set(infer_out(i, 0), dtype, 1, (const int64_t[]){shape_numel(x)});
     return NULL;
 }
 

@@ -257,6 +257,42 @@ static weft_status view_split(const weft_op *op, const shape *x, size_t part, op
     return NULL;
 }
 
+/* The diagonal `offset` above the main one of dimensions dim1 and dim2, as the last dimension. */
+static weft_status view_diagonal(const weft_op *op, const shape *x, size_t part, op_view *v) {
+    int64_t by = attr_int(op, "offset", 0);
+    int32_t row = 0, column = 0;
+    (void)part;
+    TRY(read_dim(op, "dim1", attr_int(op, "dim1", 0), x->ndim, &row));
+    TRY(read_dim(op, "dim2", attr_int(op, "dim2", 1), x->ndim, &column));
+    if (x->ndim < 2 || row == column) return refuse(op, "dim2", "two dimensions that differ", column);
+    int64_t rows = x->dims[row] + (by < 0 ? by : 0), columns = x->dims[column] - (by > 0 ? by : 0);
+    int64_t length = rows < columns ? rows : columns;
+    int64_t stride = extent_add(v->strides[row], v->strides[column]);
+    if (length > 0) move_by(v, by < 0 ? -by : by, by < 0 ? row : column);
+    if (x->dims[row] < 0 || x->dims[column] < 0) length = -1;
+    remove_dim(v, row > column ? row : column);
+    remove_dim(v, row > column ? column : row);
+    v->dims[v->ndim] = length < 0 && x->dims[row] >= 0 && x->dims[column] >= 0 ? 0 : length;
+    v->strides[v->ndim++] = stride;
+    return NULL;
+}
+
+/* Windows of `size` indices of dimension, `step` apart: how many they are there, and each as the last dimension. */
+static weft_status view_unfold(const weft_op *op, const shape *x, size_t part, op_view *v) {
+    int64_t size = attr_int(op, "size", 1), step = attr_int(op, "step", 1);
+    int32_t dim = 0;
+    (void)part;
+    TRY(read_dim(op, "dimension", attr_int(op, "dimension", 0), x->ndim, &dim));
+    if (!x->ndim || x->ndim == WEFT_MAX_RANK) return refuse(op, "dimension", "a dimension to unfold", x->ndim);
+    if (step < 1) return refuse(op, "step", "1 or more", step);
+    if (size < 0 || (x->dims[dim] >= 0 && size > x->dims[dim])) return refuse(op, "size", "at most the extent", size);
+    v->dims[v->ndim] = size;
+    v->strides[v->ndim++] = v->strides[dim];
+    if (x->dims[dim] >= 0) v->dims[dim] = (x->dims[dim] - size) / step + 1;
+    v->strides[dim] = extent_mul(v->strides[dim], step);
+    return NULL;
+}
+
 /* --- which rule --------------------------------------------------------------------------------------------------- */
 
 typedef struct view_rule {
@@ -278,7 +314,12 @@ static const view_rule rules[] = {
     {"aten_split", view_split},
     {"aten_unsafe_split", view_split},
     {"aten_unbind", view_unbind},
+    {"aten_diagonal", view_diagonal},
+    {"aten_unfold", view_unfold},
     {"aten_select_backward", view_select},
+    {"aten_diagonal_backward", view_diagonal},
+    {"aten_diagonal_scatter", view_diagonal},
+    {"aten_unfold_backward", view_unfold},
     {"aten_select_scatter", view_select},
     {"aten_slice_scatter", view_slice},
     {"aten_slice_backward", view_slice},

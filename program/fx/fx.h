@@ -15,6 +15,7 @@ typedef enum fx_type {
     FX_STRING,
     FX_INTS,
     FX_FLOATS,
+    FX_FLOAT64S,
     FX_DTYPE,
     FX_RING,
     FX_REDUCE_TYPE

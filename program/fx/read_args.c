@@ -91,7 +91,8 @@ static bool is_of_type(fx_type type, const json_t *value) {
     case FX_RING:
     case FX_STRING: return json_is_string(value);
     case FX_INTS: return is_whole(value) || all_are(value, is_whole);
-    case FX_FLOATS: return all_are(value, is_number);
+    case FX_FLOATS:
+    case FX_FLOAT64S: return all_are(value, is_number);
     case FX_DTYPE: return dtype_of(value) != WEFT_DTYPE_NONE;
     case FX_REDUCE_TYPE:
         return json_is_string(value) && fx_reduce_parse(json_string_value(value), json_string_length(value)) >= 0;
@@ -131,6 +132,7 @@ static bool outputs_fit(const fx_row *row, const fx_value *value) {
         nown++;
         has_list = has_list || row->outs[i].is_list;
     }
+    if (!nown) return value->is_null && !value->is_list;
     if (!value->is_list || (nown == 1 && !has_list)) return nown == 1 && !value->is_list;
     if (nested_at < UINT32_MAX) return value->count == nown && value->items[nested_at].is_list;
     for (uint32_t i = 0; i < value->count; i++)
@@ -214,15 +216,15 @@ static weft_status set_ints(weft_op *op, weft_attr *a, const json_t *value) {
     return NULL;
 }
 
-static weft_status set_floats(weft_op *op, weft_attr *a, const json_t *value) {
+static weft_status set_floats(weft_op *op, weft_attr *a, bool wide, const json_t *value) {
     size_t count = json_array_size(value);
     double *floats = ARENA_ARRAY(&op->program->arena, double, count ? count : 1);
     if (!floats) return base_out_of_memory();
     for (size_t i = 0; i < count; i++) {
         fx_number(json_array_get(value, i), &floats[i]);
-        floats[i] = (double)(float)floats[i];
+        if (!wide) floats[i] = (double)(float)floats[i];
     }
-    a->type = ATTR_FLOATS;
+    a->type = wide ? ATTR_FLOAT64S : ATTR_FLOATS;
     a->count = (uint32_t)count;
     a->u.floats = floats;
     return NULL;
@@ -255,7 +257,8 @@ static weft_status set_value(fx_reader *r, const fx_node *n, weft_op *op, const 
         a->u.s = arena_string(&r->program->arena, json_string_value(value), a->count);
         return a->u.s ? NULL : base_out_of_memory();
     case FX_INTS: return set_ints(op, a, value);
-    case FX_FLOATS: return set_floats(op, a, value);
+    case FX_FLOATS:
+    case FX_FLOAT64S: return set_floats(op, a, arg->type == FX_FLOAT64S, value);
     case FX_DTYPE:
         a->type = ATTR_INT;
         a->u.i = dtype_of(value);

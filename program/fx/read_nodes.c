@@ -312,16 +312,20 @@ static bool follows_from_op(const fx_node *n, const fx_row *row) {
     return true;
 }
 
-static bool drops_nulls(const fx_row *row) {
-    for (uint32_t i = 0; i < row->nouts; i++)
-        if (row->outs[i].writes < 0 && row->outs[i].is_optional) return true;
-    return false;
+/* Nulls in a list of optional outputs are no vars, nor is the value of a row that only writes in place. */
+static bool drops_nulls(const fx_row *row, const fx_value *value) {
+    bool has_own = false, has_optional = false;
+    for (uint32_t i = 0; i < row->nouts; i++) {
+        has_own = has_own || row->outs[i].writes < 0;
+        has_optional = has_optional || (row->outs[i].writes < 0 && row->outs[i].is_optional);
+    }
+    return !has_own || (value->is_list && has_optional);
 }
 
 static weft_status read_by_row(fx_reader *r, const fx_node *n, const fx_row *row, const uint32_t *first,
                                fx_value *value, weft_op *op) {
     TRY(fx_read_attrs(r, n, op, n->attrs));
-    TRY(make_value(r, n, value->is_list && drops_nulls(row), value));
+    TRY(make_value(r, n, drops_nulls(row, value), value));
     TRY(append_row_outputs(r, op, row, value));
     return follows_from_op(n, row) ? NULL : fx_append_node(r, n, row, first, value, op);
 }

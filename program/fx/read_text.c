@@ -120,7 +120,7 @@ weft_status fx_append_node(fx_reader *r, const fx_node *n, const fx_row *row, co
     buffer_text(out, "{\"target\":");
     json_put_string(out, n->target.bytes, n->target.nbytes);
     TRY(put_args(r, n, row, first));
-    if (value->is_list) {
+    if (value->is_list || !value->var) {
         buffer_text(out, ",\"out\":");
         put_out(out, value, &next);
     }

@@ -24,7 +24,7 @@ enum { NROWS = sizeof texts / sizeof *texts };
 static const char *const type_words[] = {[FX_INT] = "int",         [FX_FLOAT] = "float",
                                          [FX_FLOAT64] = "float64", [FX_BOOL] = "bool",
                                          [FX_STRING] = "string",   [FX_INTS] = "ints",
-                                         [FX_FLOATS] = "floats",   [FX_DTYPE] = "dtype",
+                                         [FX_FLOATS] = "floats",   [FX_FLOAT64S] = "float64s", [FX_DTYPE] = "dtype",
                                          [FX_RING] = "ring",       [FX_REDUCE_TYPE] = "reduce_type"};
 enum { NTYPES = sizeof type_words / sizeof *type_words };
 

@@ -66,6 +66,10 @@ static weft_status text_value(fx_writer *w, node *n, bool *out_ok) {
     const json_t *out = json_object_get(n->text, "out");
     uint32_t next = 0;
     *out_ok = true;
+    if (json_is_null(out)) { /* it has none: what it writes is what it was given */
+        n->noutputs = 0;
+        return value_of(w, n, out, &n->value, &next, out_ok);
+    }
     if (out && !json_is_array(out)) return *out_ok = false, NULL;
     if (!out) {
         *out_ok = n->noutputs == 1;

@@ -22,7 +22,7 @@ enum { ARGS = 8, ELEMENTS = 32 };
 
 typedef struct side {
     tensor tensors[ARGS];
-    char slots[ARGS][24];
+    char slots[ARGS][32];
     double data[ARGS][ELEMENTS]; /* what tensors' data point to */
     double expected[ARGS][ELEMENTS];
     int count;
@@ -62,7 +62,7 @@ static void parse_side(const char *s, bool output, side *out) {
     for (out->count = 0; *s; out->count++) {
         int k = out->count, nbytes;
         char tag;
-        cr_assert_eq(sscanf(s, " %23[^:]:%c%n", out->slots[k], &tag, &nbytes), 2, "\"%s\"", s);
+        cr_assert_eq(sscanf(s, " %31[^:]:%c%n", out->slots[k], &tag, &nbytes), 2, "\"%s\"", s);
         tensor *t = &out->tensors[k];
         *t = (tensor){.data = out->data[k], .dtype = dtype_of(tag), .numel = 1, .height = -1};
         for (s += nbytes; *s != '='; s += *s == ',') {
@@ -98,6 +98,7 @@ static void set_attr(weft_op *op, const char *n, const char *value) {
             return;
         case ATTR_FLOAT: cr_assert_null(weft_op_set_attr_float(op, n, strtod(value, NULL))); return;
         case ATTR_BOOLEAN: cr_assert_null(weft_op_set_attr_bool(op, n, *value == '1')); return;
+        case ATTR_STRING: cr_assert_null(weft_op_set_attr_string(op, n, value)); return;
         case ATTR_INTS:
         case ATTR_LONGS:
             while (*value) {
@@ -135,7 +136,7 @@ typedef struct fixture {
 
 static void add_vars(fixture *f, side *s, bool output) {
     for (int k = 0; k < s->count; k++) {
-        char var_name[48];
+        char var_name[64];
         weft_var *v;
         const tensor *t = &s->tensors[k];
         snprintf(var_name, sizeof var_name, "%s.%s.%d", output ? "out" : "in", s->slots[k], k);

@@ -49,6 +49,7 @@ static bool attr_takes(attr_type wanted, fx_type given) {
     case FX_STRING: return wanted == ATTR_STRING;
     case FX_INTS: return wanted == ATTR_INTS || wanted == ATTR_LONGS;
     case FX_FLOATS: return wanted == ATTR_FLOATS;
+    case FX_FLOAT64S: return wanted == ATTR_FLOAT64S;
     }
     return false;
 }

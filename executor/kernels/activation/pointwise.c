@@ -135,6 +135,15 @@ static const op_parameters parameters[] = {
     {"logit", "logit_grad", {{"eps", 1e-6, NULL}}},
 };
 
+/* ATen's ops that write what they read: whose parameters they have. */
+static const char *const in_place[][2] = {
+    {"aten_leaky_relu_", "leaky_relu"},
+    {"aten_hardsigmoid_", "hard_sigmoid"},
+    {"aten_hardswish_", "hard_swish"},
+    {"aten_mish_", "mish"},
+    {"aten_celu_", "celu"},
+};
+
 typedef struct pointwise_state {
     pointwise_fn run;
     int x, gradient; /* input slots; gradient -1 in a forward op */
@@ -175,10 +184,16 @@ static int slot_named(const kernel_prepare *p, const char *slot_name) {
     return -1;
 }
 
+static const char *not_in_place(const char *type) {
+    for (size_t i = 0; i < sizeof in_place / sizeof *in_place; i++)
+        if (strcmp(type, in_place[i][0]) == 0) return in_place[i][1];
+    return type;
+}
+
 static void read_parameters(kernel_prepare *p, pointwise_state *s) {
+    const char *type = not_in_place(p->schema->type);
     for (int k = 0; k < PARAMETERS; k++) s->tensors[k] = -1;
     for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++) {
-        const char *type = p->schema->type;
         if (strcmp(type, parameters[i].op) != 0 && strcmp(type, parameters[i].gradient) != 0) continue;
         for (int k = 0; k < PARAMETERS; k++) {
             const parameter *one = &parameters[i].list[k];

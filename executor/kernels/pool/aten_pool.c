@@ -110,11 +110,17 @@ static weft_status prepare_adaptive_backward(kernel_prepare *p) {
     return require_numel(p, dy, s->planes * s->count, "grad_output");
 }
 
-static weft_status prepare_max(kernel_prepare *p) {
+static weft_status prepare_maximum(kernel_prepare *p, bool adaptive) {
     const tensor *y = type_out(p, OUT), *indices = type_out(p, OUT_INDICES);
-    TRY(prepare_pool(p, type_in(p, IN_SELF), y, false));
+    TRY(prepare_pool(p, type_in(p, IN_SELF), y, adaptive));
     if (indices && indices->dtype != WEFT_INT64) return kernel_unsupported(p, "expected indices of int64");
     return indices ? require_numel(p, indices, y->numel, "indices") : NULL;
+}
+static weft_status prepare_max(kernel_prepare *p) {
+    return prepare_maximum(p, false);
+}
+static weft_status prepare_adaptive_max(kernel_prepare *p) {
+    return prepare_maximum(p, true);
 }
 static weft_status prepare_avg(kernel_prepare *p) {
     return prepare_pool(p, type_in(p, IN_SELF), type_out(p, OUT), false);
@@ -129,13 +135,20 @@ static weft_status check_backward(kernel_prepare *p) {
     TRY(require_same_dtype(p, x, dx, "grad_input"));
     return require_numel(p, dx, x->numel, "grad_input");
 }
-static weft_status prepare_max_backward(kernel_prepare *p) {
-    const tensor *dy = type_in(p, GRAD_IN_GRAD), *indices = type_in(p, GRAD_IN_INDICES);
-    TRY(prepare_pool(p, type_in(p, GRAD_IN_SELF), dy, false));
+static weft_status check_indices(kernel_prepare *p) {
+    const tensor *indices = type_in(p, GRAD_IN_INDICES);
     TRY(require_present(p, indices, "indices"));
     if (indices->dtype != WEFT_INT64) return kernel_unsupported(p, "expected indices of int64");
-    TRY(require_numel(p, indices, dy->numel, "indices"));
+    return require_numel(p, indices, type_in(p, GRAD_IN_GRAD)->numel, "indices");
+}
+static weft_status prepare_max_backward(kernel_prepare *p) {
+    TRY(prepare_pool(p, type_in(p, GRAD_IN_SELF), type_in(p, GRAD_IN_GRAD), false));
+    TRY(check_indices(p));
     return check_backward(p);
+}
+static weft_status prepare_adaptive_max_backward(kernel_prepare *p) {
+    TRY(prepare_adaptive_backward(p));
+    return check_indices(p);
 }
 static weft_status prepare_avg_backward(kernel_prepare *p) {
     TRY(prepare_pool(p, type_in(p, GRAD_IN_SELF), type_in(p, GRAD_IN_GRAD), false));
@@ -238,6 +251,8 @@ static weft_status run_max_backward(const kernel_call *c) {
 }
 
 const kernel kernel_aten_max_pool = {prepare_max, run_max};
+const kernel kernel_aten_adaptive_max_pool = {prepare_adaptive_max, run_max};
+const kernel kernel_aten_adaptive_max_pool_backward = {prepare_adaptive_max_backward, run_max_backward};
 const kernel kernel_aten_max_pool_backward = {prepare_max_backward, run_max_backward};
 const kernel kernel_aten_avg_pool = {prepare_avg, run_mean};
 const kernel kernel_aten_avg_pool_backward = {prepare_avg_backward, run_mean_backward};

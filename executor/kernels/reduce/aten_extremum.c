@@ -1,6 +1,6 @@
 /* aten_extremum.c: the largest or smallest element along a dimension and where it is: the first of equal ones, the
- * first NaN where there is one; and variances with means. Torch: aten/src/ATen/native/cpu/TensorCompareKernel.cpp,
- * ReduceOpsKernel.cpp. */
+ * first NaN where there is one; and variances or deviations with means. Torch:
+ * aten/src/ATen/native/cpu/TensorCompareKernel.cpp, ReduceOpsKernel.cpp. */
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -72,9 +72,10 @@ const kernel kernel_aten_min_dim = {prepare_min, run_extremum};
 typedef struct variance_state {
     loops kept, gone; /* over self's dimensions; the operand is self */
     double correction;
+    bool root;
 } variance_state;
 
-static weft_status prepare_variance(kernel_prepare *p) {
+static weft_status prepare_variances(kernel_prepare *p, bool root) {
     variance_state *s = KERNEL_STATE(p, variance_state);
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     size_t count;
@@ -99,8 +100,16 @@ static weft_status prepare_variance(kernel_prepare *p) {
     loops_init(&s->kept, n[0], extents[0], 1, strides[0]);
     loops_init(&s->gone, n[1], extents[1], 1, strides[1]);
     s->correction = attr_float(p->op, "correction", 1);
+    s->root = root;
     TRY(require_like(p, x, out, s->kept.numel, "var"));
     return require_like(p, x, type_out(p, 1), s->kept.numel, "mean");
+}
+
+static weft_status prepare_variance(kernel_prepare *p) {
+    return prepare_variances(p, false);
+}
+static weft_status prepare_deviation(kernel_prepare *p) {
+    return prepare_variances(p, true);
 }
 
 #define DEFINE_SUM(dtype, suffix, real)                                                                                \
@@ -131,10 +140,12 @@ static weft_status run_variance(const kernel_call *c) {
         for (int64_t i = 0; i < loops_run(&s->kept); i++) {
             int64_t at = w.at[0] + i * loops_stride(&s->kept, 0);
             double mean = sum_of(s, x, at, 0, false) / count;
-            tensor_set_real(var, w.position + i, sum_of(s, x, at, mean, true) / (by > 0 ? by : 0));
+            double variance = sum_of(s, x, at, mean, true) / (by > 0 ? by : 0);
+            tensor_set_real(var, w.position + i, s->root ? sqrt(variance) : variance);
             if (means) tensor_set_real(means, w.position + i, mean);
         }
     return NULL;
 }
 
 const kernel kernel_aten_var_mean = {prepare_variance, run_variance};
+const kernel kernel_aten_std_mean = {prepare_deviation, run_variance};

@@ -1,5 +1,5 @@
 /* cumsum.c: running sums along an axis. Exclusive sums leave the element itself out; reverse ones run from the end. The
- * gradient is the running sum the other way. */
+ * gradient is the running sum the other way. Integers and booleans may be summed as int64, as torch does. */
 #include "executor/kernels/layout.h"
 
 enum { IN_X, GRAD_IN_OUT_GRAD, OUT = 0 };
@@ -16,8 +16,9 @@ static weft_status prepare_sum(kernel_prepare *p, int from) {
     const tensor *x = type_in(p, from), *y = type_out(p, OUT);
     TRY(require_present(p, x, "X"));
     TRY(require_numel(p, y, x->numel, "Out"));
-    TRY(require_same_dtype(p, x, y, "Out"));
-    if (x->dtype != WEFT_INT32 && x->dtype != WEFT_INT64) TRY(require_real(p, x, "X"));
+    bool widens = y->dtype == WEFT_INT64 && (x->dtype == WEFT_BOOL || x->dtype == WEFT_INT32);
+    if (!widens) TRY(require_same_dtype(p, x, y, "Out"));
+    if (!widens && x->dtype != WEFT_INT32 && x->dtype != WEFT_INT64) TRY(require_real(p, x, "X"));
     TRY(axis_split_prepare(p, x, attr_int(p->op, "axis", -1), &s->split));
     if (attr_bool(p->op, "flatten", false)) s->split = (axis_split){1, x->numel, 1};
     s->exclusive = attr_bool(p->op, "exclusive", false);
@@ -55,12 +56,15 @@ WIDE_INT_TYPES(DEFINE_CUMSUM)
 static weft_status run(const kernel_call *c) {
     const cumsum_state *s = c->state;
     const tensor *x = arg_in(c, s->from);
-    void *y = arg_out(c, OUT)->data;
-    switch ((int)x->dtype) {
-    case WEFT_FP32: cumsum_fp32(s, x->data, y); break;
-    case WEFT_FP64: cumsum_fp64(s, x->data, y); break;
-    case WEFT_INT32: cumsum_int32(s, x->data, y); break;
-    default: cumsum_int64(s, x->data, y);
+    const tensor *out = arg_out(c, OUT);
+    void *y = out->data;
+    const void *from = x->data;
+    if (x->dtype != out->dtype) cast_elements(x->dtype, out->dtype, x->numel, x->data, y), from = y;
+    switch ((int)out->dtype) {
+    case WEFT_FP32: cumsum_fp32(s, from, y); break;
+    case WEFT_FP64: cumsum_fp64(s, from, y); break;
+    case WEFT_INT32: cumsum_int32(s, from, y); break;
+    default: cumsum_int64(s, from, y);
     }
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* aten_backward.c: gradients that know the sizes of what they are the gradient of, and not the tensor: of a slice,
- * zeros with the gradient put back; of an embedding, sums of rows by index, each added up in the order of the lookups.
+ * zeros with the gradient put back; of windows, their sums; of an embedding, sums of rows by index, each added up in
+ * the order of the lookups.
  */
 #include "executor/kernels/layout.h"
 #include "ops/view.h"
@@ -58,6 +59,26 @@ static weft_status run_part_scatter(const kernel_call *c) {
     return NULL;
 }
 const kernel kernel_aten_part_scatter = {prepare_part_scatter, run_part_scatter};
+
+/* --- unfold_backward: windows added up where they lie ----------------------------------------------------------------
+ */
+
+static weft_status prepare_windows(kernel_prepare *p) {
+    TRY(require_real(p, type_in(p, 0), "grad_in"));
+    return prepare_part(p, type_in(p, 0));
+}
+static weft_status run_windows(const kernel_call *c) {
+    const part_state *s = c->state;
+    const tensor *grad = arg_in(c, 0);
+    tensor *out = arg_out(c, 0);
+    tensor_clear(out);
+    for (walk w = walk_start(&s->loops); w.left; walk_next(&s->loops, &w))
+        for (int64_t i = 0; i < loops_run(&s->loops); i++)
+            tensor_add_real(out, s->offset + w.at[0] + i * loops_stride(&s->loops, 0),
+                            tensor_real(grad, w.at[1] + i * loops_stride(&s->loops, 1)));
+    return NULL;
+}
+const kernel kernel_aten_unfold_backward = {prepare_windows, run_windows};
 
 /* --- embedding_dense_backward ------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* aten_pad.c: constant_pad_nd: a border of a number, or a cut where it is negative; and arange. */
+/* aten_pad.c: constant_pad_nd: a border of a number, or a cut where it is negative; arange and linspace. */
 #include "executor/kernels/layout.h"
 
 typedef struct pad_state {
@@ -76,3 +76,31 @@ static weft_status run_arange(const kernel_call *c) {
 }
 
 const kernel kernel_aten_arange = {prepare_arange, run_arange};
+
+/* --- linspace: from both ends to the middle -------------------------------------------------------------------------
+ */
+
+typedef struct linspace_state {
+    double start, end, step;
+} linspace_state;
+
+static weft_status prepare_linspace(kernel_prepare *p) {
+    linspace_state *s = KERNEL_STATE(p, linspace_state);
+    const tensor *out = type_out(p, 0);
+    if (!s) return base_out_of_memory();
+    TRY(require_real(p, out, "out"));
+    double start = attr_float(p->op, "start", 0), end = attr_float(p->op, "end", 0);
+    *s = (linspace_state){start, end, out->numel > 1 ? (end - start) / (double)(out->numel - 1) : 0};
+    return NULL;
+}
+
+static weft_status run_linspace(const kernel_call *c) {
+    const linspace_state *s = c->state;
+    int64_t n = arg_out(c, 0)->numel;
+    for (int64_t i = 0; i < n; i++)
+        tensor_set_real(arg_out(c, 0), i,
+                        i < n / 2 || n == 1 ? s->start + s->step * (double)i : s->end - s->step * (double)(n - 1 - i));
+    return NULL;
+}
+
+const kernel kernel_aten_linspace = {prepare_linspace, run_linspace};

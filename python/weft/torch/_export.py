@@ -11,6 +11,7 @@ from .. import _errors
 
 Groups = Mapping[str, Sequence[int]]  # ranks of process groups, by name
 KNOWN = ((2, 7), (2, 99))
+MOST_DATA = 256  # elements of a constant that are written down
 as_text = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -167,6 +168,15 @@ def _groups(graph: Any, given: Optional[Groups]) -> dict[str, Any]:
     return {name: {"size": len(ranks), "ranks": ranks} for name, ranks in found.items()}
 
 
+def _data(node: Any, opaque: Opaque) -> dict[str, Any]:
+    """The elements of a small tensor that tracing made a constant; nothing where a module owns it."""
+    value = getattr(node.graph.owning_module, str(node.target), None)
+    is_traced = str(node.target).startswith("_tensor_constant") and type(value) is torch.Tensor
+    if not is_traced or value.numel() > MOST_DATA or value.is_complex() or value.device.type == "meta":
+        return {}
+    return {"data": [encode(v, opaque) for v in value.detach().flatten().tolist()]}
+
+
 class Document:
     """A graph as .fx.json: its `text`, the `rows` of its nodes, what the form has no word for (`opaque`).
 
@@ -185,7 +195,7 @@ class Document:
             if node.op == "placeholder":
                 inputs.append({"name": node.name, "shape": shape, "dtype": dtype, "role": "data"})
             elif node.op == "get_attr":
-                constants.append({"name": node.name, "shape": shape, "dtype": dtype})
+                constants.append({"name": node.name, "shape": shape, "dtype": dtype, **_data(node, self.opaque)})
             elif node.op == "call_function":
                 self.rows.append({"name": node.name, "op": "call", "target": _target(node),
                                   "args": [encode(a, self.opaque) for a in node.args],
