@@ -42,12 +42,20 @@ weft_status infer_aten_arange(infer *i) {
     return NULL;
 }
 
-weft_status infer_aten_linspace(infer *i) {
-    int64_t dtype = attr_int(i->op, "dtype", -1), steps = attr_int(i->op, "steps", 0);
+/* As many numbers as `attr` says. */
+static weft_status infer_counted(infer *i, const char *attr) {
+    int64_t dtype = attr_int(i->op, "dtype", -1), count = attr_int(i->op, attr, 0);
     if (!infer_out(i, 0)) return NULL;
-    if (steps < 0) return infer_error(i, "steps: expected 0 or more, found %lld", (long long)steps);
-    shape_set(infer_out(i, 0), dtype < 0 ? infer_out(i, 0)->dtype : (int32_t)dtype, 1, &steps);
+    if (count < 0) return infer_error(i, "%s: expected 0 or more, found %lld", attr, (long long)count);
+    shape_set(infer_out(i, 0), dtype < 0 ? infer_out(i, 0)->dtype : (int32_t)dtype, 1, &count);
     return NULL;
+}
+
+weft_status infer_aten_linspace(infer *i) {
+    return infer_counted(i, "steps");
+}
+weft_status infer_aten_iota(infer *i) {
+    return infer_counted(i, "length");
 }
 
 weft_status infer_aten_glu(infer *i) {

@@ -117,6 +117,29 @@ Test(program_fx, odd_graph) {
     expect_same(odd, "odd");
 }
 
+/* A step over a list writes the list and has no value, no var. */
+static const char step[] =
+    "{\n\"schema\": \"fx.json/1\",\n\"groups\": {},\n\"inputs\": [\n"
+    "{\"name\":\"a\",\"shape\":[2],\"dtype\":\"float32\"},\n{\"name\":\"b\",\"shape\":[3],\"dtype\":\"float32\"}\n],\n"
+    "\"constants\": [],\n\"nodes\": [\n"
+    "{\"name\":\"s\",\"op\":\"call\",\"target\":\"aten._foreach_add_.ScalarList\",\"args\":[[{\"ref\":\"a\"},{\"ref\":"
+    "\"b\"}],"
+    "[{\"f\":0.1},2]],\"kwargs\":{},\"shape\":null,\"dtype\":null}\n],\n\"outputs\": [\n{\"ref\":\"b\"}\n]\n}\n";
+
+Test(program_fx, steps_over_lists_have_no_value) {
+    expect_same(step, "step");
+    weft_program *p = read_graph(step);
+    const weft_op *op = p->blocks[0]->first;
+    cr_expect_str_eq(weft_op_type(op), "aten_foreach_add_scalar");
+    cr_expect_str_eq(weft_var_name(weft_op_output(op, "out", 0)), "a");
+    cr_expect_str_eq(weft_var_name(weft_op_output(op, "out", 1)), "b");
+    const weft_attr *scalars = op_find_attr(op, "scalars");
+    cr_assert(scalars && scalars->count == 2);
+    cr_expect(scalars->u.floats[0] == 0.1 && scalars->u.floats[1] == 2, "not rounded to 32 bits");
+    cr_expect_null(weft_block_find_var(p->blocks[0], "s"));
+    weft_program_destroy(p);
+}
+
 Test(program_fx, members_in_any_order) {
     weft_program *p =
         read_graph("{\"outputs\": [{\"ref\": \"x\"}], \"nodes\": [], \"inputs\": [{\"name\": \"x\", \"shape\": [1], "

@@ -97,6 +97,12 @@ ARITHMETIC(DEFINE_FUNCTION)
 FUNCTIONS(DEFINE_FUNCTION)
 #undef DEFINE_FUNCTION
 
+/* Products of booleans. */
+DEFINE_RUN(mul_uint8, uint8_t, uint8_t, a *b)
+#define add_uint8 NULL
+#define sub_uint8 NULL
+#define div_uint8 NULL
+
 #define DEFINE_COMPLEX(name, fp32, fp64, integer, divides)                                                             \
     DEFINE_RUN(name##_complex64, float complex, float complex, fp32)                                                   \
     DEFINE_RUN(name##_complex128, double complex, double complex, fp64)
@@ -274,7 +280,7 @@ static weft_status run(const kernel_call *c) {
     const kernel kernel_elementwise_##name = {prepare_##name, run};
 #define DEFINE_KERNEL(name, real32, real64, integer, divides) KERNEL_OF(name, divides, .uint8 = NULL)
 #define DEFINE_ARITHMETIC(name, real32, real64, integer, divides)                                                      \
-    KERNEL_OF(name, divides, .complex64 = name##_complex64, .complex128 = name##_complex128)
+    KERNEL_OF(name, divides, .uint8 = name##_uint8, .complex64 = name##_complex64, .complex128 = name##_complex128)
 FUNCTIONS(DEFINE_KERNEL)
 ARITHMETIC(DEFINE_ARITHMETIC)
 #undef DEFINE_KERNEL

@@ -190,6 +190,7 @@ typedef struct result_axis {
     int64_t extent, self;           /* self: stride in it; 0: an axis of the indices */
     int64_t indices[WEFT_MAX_RANK]; /* strides in each index tensor */
     int64_t values;                 /* stride in the values that are put */
+    int64_t mask;                   /* stride in the mask */
 } result_axis;
 
 typedef struct index_state {
@@ -198,6 +199,7 @@ typedef struct index_state {
     int64_t extent[WEFT_MAX_RANK], stride[WEFT_MAX_RANK]; /* of self in the dimension that each tensor indexes */
     int64_t count;
     bool accumulate;
+    double fill; /* what is taken where a mask does not hold */
 } index_state;
 
 static void read_shape(const tensor *t, shape *out) {
@@ -321,3 +323,72 @@ static weft_status run_put(const kernel_call *c) {
 }
 
 const kernel kernel_aten_index_put = {prepare_put, run_put};
+
+/* --- the same where a mask holds: elsewhere a number is taken, and nothing added -----------------------------------
+ */
+
+enum { TAKE_IN_MASK = 2, PUT_IN_MASK };
+
+static weft_status prepare_mask(kernel_prepare *p, const tensor *mask) {
+    index_state *s = p->state;
+    int64_t dims[WEFT_MAX_RANK], strides[WEFT_MAX_RANK];
+    TRY(require_present(p, mask, "mask"));
+    if (mask->dtype != WEFT_BOOL) return kernel_unsupported(p, "expected a mask of bool");
+    for (int a = 0; a < s->naxes; a++) dims[a] = s->axes[a].extent;
+    if (mask->ndim > s->naxes || !strides_broadcast(mask, -1, s->naxes, dims, strides))
+        return kernel_unsupported(p, "expected a mask that broadcasts to what is indexed");
+    for (int a = 0; a < s->naxes; a++) s->axes[a].mask = strides[a];
+    s->fill = attr_float(p->op, "fill", 0);
+    return NULL;
+}
+
+static bool holds_at(const index_state *s, const tensor *mask, int64_t i) {
+    int64_t at = 0;
+    for (int a = s->naxes - 1; a >= 0; a--) {
+        at += i % s->axes[a].extent * s->axes[a].mask;
+        i /= s->axes[a].extent;
+    }
+    return ((const uint8_t *)mask->data)[at] != 0;
+}
+
+static weft_status prepare_masked_take(kernel_prepare *p) {
+    TRY(prepare_take(p));
+    if (!cast_exists(WEFT_FP64, type_out(p, OUT)->dtype)) return kernel_unsupported(p, "expected numbers");
+    return prepare_mask(p, type_in(p, TAKE_IN_MASK));
+}
+
+static weft_status run_masked_take(const kernel_call *c) {
+    const index_state *s = c->state;
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t at = 0, value = 0;
+        if (!holds_at(s, arg_in(c, TAKE_IN_MASK), i)) {
+            set_element(arg_out(c, OUT), i, s->fill);
+            continue;
+        }
+        TRY(locate_indexed(c, s, i, &at, &value));
+        move_element(arg_out(c, OUT), i, arg_in(c, IN_SELF), at);
+    }
+    return NULL;
+}
+
+static weft_status prepare_masked_put(kernel_prepare *p) {
+    TRY(prepare_put(p));
+    TRY(require_real(p, type_in(p, IN_SELF), "self"));
+    return prepare_mask(p, type_in(p, PUT_IN_MASK));
+}
+
+static weft_status run_masked_put(const kernel_call *c) {
+    const index_state *s = c->state;
+    const tensor *x = arg_in(c, IN_SELF), *values = arg_in(c, PUT_IN_VALUES);
+    copy_bytes(arg_out(c, OUT)->data, x->data, tensor_nbytes(x));
+    for (int64_t i = 0; i < s->count; i++) {
+        int64_t at = 0, value = 0;
+        if (!holds_at(s, arg_in(c, PUT_IN_MASK), i)) continue;
+        TRY(locate_indexed(c, s, i, &at, &value));
+        tensor_add_real(arg_out(c, OUT), at, tensor_real(values, value));
+    }
+    return NULL;
+}
+
+const kernel kernel_aten_masked_index = {prepare_masked_take, run_masked_take};
+const kernel kernel_aten_masked_index_put = {prepare_masked_put, run_masked_put};
