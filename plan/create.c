@@ -16,8 +16,8 @@ static weft_status begin(plan_builder *b, const weft_program *program, const wef
     *b->plan = (weft_plan){.context = b->context, .given_waits = b->options->order != NULL};
     arena_init(&b->plan->arena, &b->context->allocator);
     TRY(weft_program_clone(program, &b->program));
-    if (options->batch) TRY(open_extents_feed(b->program, &(open_extents){.rows = options->batch, .nranks = 1}));
     b->plan->program = b->program;
+    if (options->batch) TRY(open_extents_feed(b->program, &(open_extents){.rows = options->batch, .nranks = 1}));
     b->stream_length = ARENA_ARRAY(&b->scratch, int32_t, PLAN_MAX_STREAMS);
     return b->stream_length ? NULL : base_out_of_memory();
 }
