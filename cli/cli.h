@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "weft/context.h"
@@ -38,10 +39,13 @@ typedef struct cli_command {
     int (*run)(cli_args *args);
 } cli_command;
 
-/* The first error that the diagnostic sink printed: cli_fail does not repeat it. */
+enum { CLI_MOST_TOLD = 100 }; /* of one severity */
+
+/* What the diagnostic sink printed. */
 typedef struct cli_told {
-    char text[2000];
-    size_t counts[3]; /* by severity, of what was told, printed or not */
+    char text[2000];               /* the first error: cli_fail does not repeat it */
+    size_t counts[3];              /* by severity, of what was told, printed or not */
+    uint64_t texts[CLI_MOST_TOLD]; /* hashes of the warnings that were printed */
 } cli_told;
 
 /* A parsed command line. */

@@ -6,15 +6,30 @@
 
 #include "cli/cli.h"
 
-enum { MOST_TOLD = 100 }; /* of one severity */
 static const char *const severities[] = {"note", "warning", "error"};
+
+static uint64_t hash(uint64_t number, const char *text) {
+    while (*text) number = (number ^ (unsigned char)*text++) * UINT64_C(1099511628211);
+    return number;
+}
+
+/* Whether that warning was printed before, if few were. Plans of several ranks and batches tell the same. */
+static bool was_told(cli_told *told, const weft_diagnostic *d) {
+    uint64_t text = hash(hash((uint64_t)d->line << 32 | (uint32_t)d->column, d->place), d->message);
+    size_t n = told->counts[WEFT_WARNING];
+    for (size_t i = 0; i < n && i < CLI_MOST_TOLD; i++)
+        if (told->texts[i] == text) return true;
+    if (n < CLI_MOST_TOLD) told->texts[n] = text;
+    return false;
+}
 
 /* Errors come back as statuses too; the sink shows what a status can only count: findings with their places. */
 static void print_diagnostic(void *user, const weft_diagnostic *d) {
     static const colour colours[] = {CYAN, YELLOW, RED};
     const char *on = cli_colour(stderr, colours[d->severity]), *off = cli_colour(stderr, PLAIN);
     cli_told *told = user;
-    if (told->counts[d->severity]++ >= MOST_TOLD) return;
+    if (d->severity == WEFT_WARNING && was_told(told, d)) return;
+    if (told->counts[d->severity]++ >= CLI_MOST_TOLD) return;
     if (d->severity == WEFT_ERROR && !told->text[0]) {
         char place[64] = "";
         if (d->line > 0) snprintf(place, sizeof place, ":%d:%d", d->line, d->column);
@@ -30,7 +45,7 @@ static void print_diagnostic(void *user, const weft_diagnostic *d) {
 
 static void print_left_out(const cli_told *told) {
     for (size_t k = 0; k < sizeof told->counts / sizeof *told->counts; k++) {
-        size_t more = told->counts[k] > MOST_TOLD ? told->counts[k] - MOST_TOLD : 0;
+        size_t more = told->counts[k] > CLI_MOST_TOLD ? told->counts[k] - CLI_MOST_TOLD : 0;
         if (more) fprintf(stderr, "weft: %zu more %s%s like these\n", more, severities[k], more > 1 ? "s" : "");
     }
 }

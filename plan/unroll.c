@@ -36,12 +36,18 @@ static weft_status run_rewritten(unroll *u, unroll_scope *s, weft_op *op, bool *
     return unroll_rewrite(u, s, op);
 }
 
+/* An op of block 0 that stays where it is. */
+static weft_status run_in_place(unroll *u, const unroll_scope *s, weft_op *op) {
+    TRY(unroll_keep_origin(u, s, op, op));
+    return unroll_infer(u, op);
+}
+
 static weft_status run_op(unroll *u, unroll_scope *s, weft_op *op) {
     bool done;
     s->op = op;
     TRY(unroll_keep_before(u, s, op));
     TRY(run_rewritten(u, s, op, &done));
-    if (!done) TRY(s->parent ? unroll_emit_clone(u, s, op) : unroll_infer(u, op));
+    if (!done) TRY(s->parent ? unroll_emit_clone(u, s, op) : run_in_place(u, s, op));
     if (!done && !s->parent) u->before = op->next;
     TRY(unroll_zero_taken(u, s, op));
     if (done && !s->parent) weft_op_remove(op);
@@ -91,6 +97,7 @@ static weft_status run_program(unroll *u) {
         TRY(run_op(u, &u->root_scope, op));
         u->index++;
     }
+    TRY(unroll_check_gradients(u));
     for (size_t i = 1; i < nblocks; i++) /* the bodies: their ops stand in block 0 */
         while (u->program->blocks[i]->first) weft_op_remove(u->program->blocks[i]->first);
     return NULL;

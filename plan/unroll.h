@@ -22,6 +22,12 @@ typedef struct unroll_version {
     size_t version; /* how many ops of the block have written it */
 } unroll_version;
 
+/* Of which op another is made. */
+typedef struct unroll_origin {
+    const weft_op *op;
+    uint32_t scope;
+} unroll_origin;
+
 typedef struct unroll_map {
     struct unroll_pair {
         uint64_t key;
@@ -78,11 +84,19 @@ struct unroll {
     unroll_map kept_before; /* op: unroll_version, what is kept before it runs */
     unroll_map kept_at_end; /* block: the same behind its last op */
     unroll_map taken;       /* op: the same, gradients of which it takes all */
+
+    /* adjoint.c */
+    size_t nnamed;      /* vars that the program has; 0: gradients are not checked */
+    unroll_map places;  /* block of a control op: that op, in words */
+    unroll_map origins; /* op that stands in another's place: unroll_origin */
+    unroll_map told;    /* vars of whose gradients something was told */
 };
 
 /* unroll_ops.c */
 void *unroll_get(const unroll_map *m, uint64_t key);
 WEFT_MUST_USE weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value);
+void unroll_free(const unroll *u, unroll_map *m);
+void unroll_clear(unroll_map *m); /* keeps the room */
 void unroll_fini(unroll *u);
 
 /* The key of a var, and of an array, as an op in that scope sees it. */
@@ -116,6 +130,15 @@ WEFT_MUST_USE weft_status unroll_begin_condition(unroll *u, const weft_op *by, w
                                                  weft_block **out_outer);
 /* `to` = type(`from`): assign, fill_zeros_like. */
 WEFT_MUST_USE weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to);
+
+/* Of an op that stands in block 0, or where a condition guards it. */
+WEFT_MUST_USE weft_status unroll_keep_origin(unroll *u, const unroll_scope *s, const weft_op *made, const weft_op *op);
+/* `to` = `from`, in the place of the op. */
+WEFT_MUST_USE weft_status unroll_assign(unroll *u, const unroll_scope *s, const weft_op *op, weft_var *from,
+                                        weft_var *to);
+
+/* adjoint.c: tells of what stands there for a gradient and is none. */
+WEFT_MUST_USE weft_status unroll_check_gradients(unroll *u);
 
 /* unroll_runs.c */
 /* What a condition that only a run knows guards, if one does. */

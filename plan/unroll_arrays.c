@@ -219,7 +219,7 @@ static weft_status write_somewhere(unroll *u, unroll_scope *s, weft_op *op, unro
         if (!u->into || !was) TRY(new_constant(u, op, array, &type, 0, true, &a->elements[i]));
         if (was && was != a->elements[i]) TRY(unroll_copy(u, op, "assign", was, a->elements[i]));
         TRY(begin_equal(u, op, number, i, &outer));
-        TRY(unroll_copy(u, op, "assign", from, a->elements[i]));
+        TRY(unroll_assign(u, s, op, from, a->elements[i]));
         u->into = outer;
     }
     return NULL;
@@ -235,7 +235,7 @@ static weft_status write(unroll *u, unroll_scope *s, weft_op *op) {
     if (number) return write_somewhere(u, s, op, a, number, from);
     shape type = shape_env_get(&u->env, from);
     TRY(element_to_write(u, op, weft_op_output(op, "Out", 0), a, at, &type));
-    return unroll_copy(u, op, "assign", from, a->elements[at]);
+    return unroll_assign(u, s, op, from, a->elements[at]);
 }
 
 /* What nobody wrote is zero where it is a gradient, whose tensor X_W shows. */
@@ -263,7 +263,7 @@ static weft_status read_somewhere(unroll *u, unroll_scope *s, weft_op *op, const
             return plan_error(u->b, WEFT_UNSUPPORTED, op, "the shape of what is at its index \"%s\" depends on data",
                               number->name->bytes);
         TRY(begin_equal(u, op, number, i, &outer));
-        TRY(unroll_copy(u, op, "assign", a->elements[i], out));
+        TRY(unroll_assign(u, s, op, a->elements[i], out));
         u->into = outer;
     }
     return NULL;
@@ -278,7 +278,7 @@ static weft_status read(unroll *u, unroll_scope *s, weft_op *op) {
     if (!out) return NULL;
     TRY(unroll_var(u, s, out, &out));
     if (number) return read_somewhere(u, s, op, a, number, out);
-    if (at < a->count && a->elements[at]) return unroll_copy(u, op, "assign", a->elements[at], out);
+    if (at < a->count && a->elements[at]) return unroll_assign(u, s, op, a->elements[at], out);
     return read_nothing(u, s, op, out);
 }
 

@@ -34,11 +34,20 @@ weft_status unroll_put(unroll *u, unroll_map *m, uint64_t key, void *value) {
     return NULL;
 }
 
+void unroll_free(const unroll *u, unroll_map *m) {
+    base_free(&u->b->context->allocator, m->pairs, m->capacity * sizeof *m->pairs);
+}
+
+void unroll_clear(unroll_map *m) {
+    m->npairs = 0;
+    table_clear(&m->table);
+}
+
 void unroll_fini(unroll *u) {
-    unroll_map *const maps[] = {&u->vars,    &u->kept,    &u->arrays,   &u->runs,        &u->written,     &u->own,
-                                &u->writers, &u->forward, &u->versions, &u->kept_before, &u->kept_at_end, &u->taken};
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        base_free(&u->b->context->allocator, maps[i]->pairs, maps[i]->capacity * sizeof *maps[i]->pairs);
+    unroll_map *const maps[] = {&u->vars,        &u->kept,    &u->arrays,  &u->runs,     &u->written,
+                                &u->own,         &u->writers, &u->forward, &u->versions, &u->kept_before,
+                                &u->kept_at_end, &u->taken,   &u->places,  &u->origins,  &u->told};
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) unroll_free(u, maps[i]);
 }
 
 /* --- keys --------------------------------------------------------------------------------------------------------- */
@@ -224,13 +233,26 @@ weft_status unroll_begin_condition(unroll *u, const weft_op *by, weft_var *condi
     return NULL;
 }
 
+static weft_status make_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to,
+                             weft_op **out) {
+    TRY(unroll_make(u, by, type, out));
+    TRY(weft_op_add_input(*out, "X", from));
+    return weft_op_add_output(*out, "Out", to);
+}
+
 weft_status unroll_copy(unroll *u, const weft_op *by, const char *type, weft_var *from, weft_var *to) {
-    weft_op *op;
+    weft_op *made;
     if (from == to) return NULL;
-    TRY(unroll_make(u, by, type, &op));
-    TRY(weft_op_add_input(op, "X", from));
-    TRY(weft_op_add_output(op, "Out", to));
-    return unroll_emit(u, op);
+    TRY(make_copy(u, by, type, from, to, &made));
+    return unroll_emit(u, made);
+}
+
+weft_status unroll_assign(unroll *u, const unroll_scope *s, const weft_op *op, weft_var *from, weft_var *to) {
+    weft_op *made;
+    if (from == to) return NULL;
+    TRY(make_copy(u, op, "assign", from, to, &made));
+    TRY(unroll_keep_origin(u, s, made, op));
+    return unroll_emit(u, made);
 }
 
 weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_done) {
@@ -250,6 +272,14 @@ weft_status unroll_select(unroll *u, unroll_scope *s, weft_op *op, bool *out_don
     return plan_is_empty_name(to) ? NULL : unroll_copy(u, op, "assign", from, to);
 }
 
+weft_status unroll_keep_origin(unroll *u, const unroll_scope *s, const weft_op *made, const weft_op *op) {
+    if (!u->nnamed) return NULL;
+    unroll_origin *o = ARENA_NEW(&u->b->scratch, unroll_origin);
+    if (!o) return base_out_of_memory();
+    *o = (unroll_origin){op, s->id};
+    return unroll_put(u, &u->origins, made->id, o);
+}
+
 weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op) {
     weft_op *copy;
     TRY(op_clone(op, &copy));
@@ -261,5 +291,6 @@ weft_status unroll_emit_clone(unroll *u, unroll_scope *s, weft_op *op) {
             TRY((unroll_has_arg(op, true, v) ? present_var : unroll_var)(u, s, v, &is));
             if (is != v) use_rename(&op_args(copy, output)[i], is);
         }
+    TRY(unroll_keep_origin(u, s, copy, op));
     return unroll_emit(u, copy);
 }

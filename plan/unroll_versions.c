@@ -14,7 +14,7 @@
 /* A body, and the one that is its gradient. */
 typedef struct level {
     const weft_block *block, *grad;
-    weft_op *of_grad; /* the op that has it */
+    weft_op *of_grad; /* the op that has it; NULL: block 0 */
 } level;
 
 /* Those that write a var, in their order; control ops stand for what is within. */
@@ -285,7 +285,7 @@ static weft_status find_taken(unroll *u, const level *l, const weft_op *grad, co
 static weft_status match(unroll *u, const level *l) {
     const weft_op *last = NULL, *of;
     FOR_EACH_OP(op, l->grad) {
-        of = forward_of(u, l, op, last);
+        of = forward_of(u, l, op, l->of_grad ? last : op);
         if (!of) continue;
         TRY(unroll_put(u, &u->forward, op->id, (void *)of));
         last = of;
@@ -309,8 +309,46 @@ static weft_status find_in_level(unroll *u, const level *l) {
     return NULL;
 }
 
+/* What is checked of gradients needs the ops of block 0 too, and control ops in words. */
+static weft_status find_checked(unroll *u) {
+    if (!u->nnamed) return NULL;
+    for (size_t i = 0; i < u->program->nblocks; i++) {
+        size_t index = 0;
+        FOR_EACH_OP(op, u->program->blocks[i]) {
+            const weft_attr *a = is_control(op) ? op_find_attr(op, "sub_block") : NULL;
+            index++;
+            if (!a || a->type != ATTR_BLOCK) continue;
+            const char *words = arena_format(&u->b->scratch, "%s #%zu", op->type->bytes, index - 1);
+            if (!words) return base_out_of_memory();
+            TRY(unroll_put(u, &u->places, (uint64_t)a->u.i, (void *)words));
+        }
+    }
+    return match(u, &(level){u->root, u->root, NULL});
+}
+
+static bool has_body(const unroll *u) {
+    for (size_t i = 0; i < u->program->nblocks; i++)
+        if (u->owners[i]) return true;
+    return false;
+}
+
+static bool has_gradient(const weft_block *block) {
+    FOR_EACH_OP(op, block) {
+        if (op_role(op) & WEFT_ROLE_BACKWARD) return true;
+    }
+    return false;
+}
+
+/* Whether there is something to check, and somebody who would be told. */
+static bool is_checked(const unroll *u) {
+    const weft_context *c = u->b->context;
+    return u->b->plan && (c->on_diagnostic || c->on_log) && has_body(u) && has_gradient(u->root);
+}
+
 weft_status unroll_find_versions(unroll *u) {
     TRY(find_owners(u));
+    u->nnamed = is_checked(u) ? u->program->nall_vars : 0;
+    TRY(find_checked(u));
     for (size_t i = 0; i < u->program->nblocks; i++) FOR_EACH_OP(op, u->program->blocks[i]) {
             TRY(match_control(u, op));
         }

@@ -128,6 +128,29 @@ sed '/^- idx: 1$/,/^- idx: 2$/s/^  - {assign: {X: \[q\]}.*/&\n  - {square: {X: [
 sed '/^- idx: 3$/,/^- idx: 4$/s/X: \[h@GRAD@0, h@GRAD@1\]/X: [h@GRAD@0, h@GRAD@1, h@GRAD@2]/' "$folder/twice.yaml" >"$folder/sum.yaml"
 is_derivative "$folder/twice.yaml" "a body writes a carried value twice"
 is_derivative "$folder/sum.yaml" "what is before a writer has no part in the gradient that the writer's takes"
+# What is no derivative is told, once a var, and runs; what is one is not. w is a parameter now.
+sed 's/^    w: .*/    w: {float64: [1], persistable: true, parameter: true}/; /out: {Out: \[w\]}/d' "$folder/nested.yaml" >"$folder/right.yaml"
+quiet() { # WHAT PROGRAM
+    "$weft" plan --batch 4 --summary "$2" >/dev/null 2>"$folder/err"
+    [ $? = 0 ] && [ ! -s "$folder/err" ]
+    ok $? "$1 is the derivative: $(head -n 1 "$folder/err")"
+}
+told() { # WHAT SED PATTERN
+    sed "$2" "$folder/right.yaml" >"$folder/wrong.yaml"
+    says 0 "warning: .*the gradient of \"[a-z]*\" is not the derivative: $3\$" "$1" "$weft" plan --summary "$folder/wrong.yaml"
+    [ "$(grep -o 'the gradient of "[a-z]*"' "$folder/err" | sort | uniq -d)" = "" ]
+    ok $? "$1: once a var"
+}
+quiet "a gradient of nested loops" "$folder/right.yaml"
+quiet "one of two writers" "$folder/sum.yaml"
+for case in composed cond_grad lstm misc switch_case until; do quiet "$case" tests/data/loops/$case/serial.yaml; done
+told "a sum without one part" 's/X: \[h@GRAD@0, h@GRAD@1\]/X: [h@GRAD@0]/' 'what square_grad adds to it is not in "q@GRAD", which elementwise_mul_grad reads'
+told "a sum with one part twice" 's/X: \[h@GRAD@0, h@GRAD@1\]/X: [h@GRAD@0, h@GRAD@1, h@GRAD@1]/' 'what square_grad adds to it is twice in "q@GRAD", which elementwise_mul_grad reads'
+told "a parameter's sum without its loop" 's/X: \[w@GRAD@0, w@GRAD@1, w@GRAD@2\]/X: [w@GRAD@1, w@GRAD@2]/' 'what is added to it is not what is in "w@GRAD"'
+told "an op in a loop without a gradient" '/- {square_grad: {X: \[h\]/d; s/X: \[h@GRAD@0, h@GRAD@1\]/X: [h@GRAD@0]/' 'square, which reads it, has no gradient'
+told "a gradient that leaves an input out" 's/X@GRAD: \[h@GRAD@0\], Y@GRAD: \[p@GRAD\]/X@GRAD: [h@GRAD@0]/; /- {square_grad: {X: \[h\]/d; s/X: \[h@GRAD@0, h@GRAD@1\]/X: [h@GRAD@0]/' 'elementwise_mul_grad leaves it out'
+told "what only block 0 leaves out" '/- {square_grad: {X: \[w\]/d; s/, w@GRAD@2\]/]/' 'square, which reads it, has no gradient'
+told "a mark on what a loop carries" 's/^    h: .*/    h: {float64: [1], stop_gradient: true}/; s/X@GRAD: \[h@GRAD@0\], Y@GRAD: \[y@GRAD\]/Y@GRAD: [y@GRAD]/' 'it is marked stop_gradient, but comes of parameters'
 # Names that tell no op: which of the values it needs is not known.
 sed 's/b@GRAD/e@GRAD/g; s/h@GRAD@2/g@GRAD/g' "$folder/twice.yaml" >"$folder/unknown.yaml"
 says 1 'while_grad #12: its op square_grad reads "h", which is written more than once there' "a gradient of no op is refused" \

@@ -121,7 +121,7 @@ static weft_status plan(weft_context *context, const char *path) {
     char *text = NULL;
     size_t ntext = 0;
     weft_status status = weft_program_load(context, path, NULL, &program);
-    if (!status) status = weft_plan_create(program, NULL, &made);
+    if (!status) status = weft_plan_create(program, &(weft_plan_options){WEFT_PLAN_OPTIONS_INIT, .batch = 4}, &made);
     if (!status) status = weft_plan_print(made, &text, &ntext);
     if (!status) status = weft_plan_parse(context, text, ntext, "plan", &again);
     weft_bytes_free(context, text, ntext);
@@ -164,18 +164,24 @@ static weft_status plan_by_name(weft_context *context, const char *path) {
     return status;
 }
 
-/* Runs `work` with its n-th allocation failing, for n = 1, 2, ... until none fails. */
-static void fail_each(work_fn work, const char *relative) {
-    char path[512];
-    if (!fixture_path(path, sizeof path, relative)) cr_skip_test("no fixtures");
+/* Somebody who is told: so gradients of loops are checked. */
+static void count(void *user, const weft_diagnostic *d) {
+    *(size_t *)user += d->severity == WEFT_WARNING;
+}
+
+/* Runs `work` with its n-th allocation failing, for n = 1, 2, ... until none fails; the warnings of the last. */
+static size_t fail_each_at(work_fn work, const char *path) {
     bool failed = true;
+    size_t nwarnings = 0;
     /* Under AddressSanitizer every object is an allocation: the later ones are sampled there, all are taken otherwise.
      */
     bool sampled = getenv("WEFT_SANITIZED") != NULL;
     for (size_t n = 1; failed; n += sampled ? 1 + n / 64 : 1) {
         failing_allocator a = {.until_failure = n};
-        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {resize, &a}};
+        weft_context_options options = {WEFT_CONTEXT_OPTIONS_INIT, .allocator = {resize, &a}, .on_diagnostic = count,
+                                        .diagnostic_user = &nwarnings};
         weft_context *context = NULL;
+        nwarnings = 0;
         weft_status status = weft_context_create(&options, &context);
         if (!status) status = work(context, path);
         if (a.failed)
@@ -189,6 +195,13 @@ static void fail_each(work_fn work, const char *relative) {
         cr_assert_eq(a.live_nbytes, 0, "allocation %zu: %lld bytes leaked", n, a.live_nbytes);
         failed = a.failed;
     }
+    return nwarnings;
+}
+
+static void fail_each(work_fn work, const char *relative) {
+    char path[512];
+    if (!fixture_path(path, sizeof path, relative)) cr_skip_test("no fixtures");
+    fail_each_at(work, path);
 }
 
 Test(allocation_failure, load_pdmodel, .timeout = 300) {
@@ -214,4 +227,10 @@ Test(allocation_failure, plan_by_name, .timeout = 300) {
 }
 Test(allocation_failure, plan, .timeout = 300) {
     fail_each(plan, "paddle26/mlp_sgd_dp2/rank0.after.default.pdmodel");
+}
+Test(allocation_failure, plan_of_conditions, .timeout = 300) {
+    cr_assert_eq(fail_each_at(plan, "tests/data/loops/cond_grad/serial.yaml"), 0);
+}
+Test(allocation_failure, plan_that_tells, .timeout = 300) {
+    cr_assert_eq(fail_each_at(plan, "tests/data/loops/while_loop/serial.yaml"), 1);
 }
