@@ -209,7 +209,7 @@ $(B)/weft_cuda.so: $(CUDA_OBJS) $(B)/executor/devices/cuda/kernels/image.o $(LIB
 # How much of the plugin's host code the tests on stand-ins run.
 $(B)/coverage/%.o: %.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -O0 --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -O0 -MMD -MP --coverage $(CPPFLAGS) $(CUDA_FLAGS) -c -o $@ $<
 $(B)/coverage/weft_cuda.so: $(CUDA_SRCS:%.c=$(B)/coverage/%.o) $(B)/executor/devices/cuda/kernels/image.o $(LIB)
 	$(Q)$(CC) -shared --coverage -Wl,-Bsymbolic -Wl,--exclude-libs,ALL $(LDFLAGS) -o $@ $(filter %.o,$^) $(LIB) $(LDLIBS)
 coverage-cuda: $(B)/coverage/weft_cuda.so $(STANDINS) $(addprefix $(B)/tests/plain/,cuda_device cuda_kernels cuda_rings cuda_loopback cuda_rules cuda_rules_dnn cuda_registered cuda_lost_waits cuda_epilogues)
@@ -302,7 +302,7 @@ $(B)/tests/plain/%: $(B)/tests/plain/%.o $(TESTED)
 	$(Q)$(CC) $(LDFLAGS_$(VARIANT)) $(LDFLAGS) $(LINK_TESTED) $(LDLIBS)
 .SECONDARY:
 
--include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(wildcard $(B)/tests/standin/*.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
+-include $(LIB_OBJS:.o=.d) $(MPI_OBJS:.o=.d) $(CUDA_OBJS:.o=.d) $(CUDA_SRCS:%.c=$(B)/coverage/%.d) $(wildcard $(B)/tests/standin/*.d) $(ISA_OBJS:.o=.d) $(CLI_OBJS:.o=.d) $(UNIT_TESTS:%=%.d) $(PLAIN_TESTS:%=%.d) $(TEST_SUPPORT:.o=.d) \
          $(BENCHES:%=%.d) $(B)/bench/synthetic.d
 
 clean:
