@@ -148,7 +148,7 @@ static bool has_equal_parts(const call *c) {
 
 static bool has_definition(const call *c) {
     const collective_schema *s = c->schema;
-    if (!s || c->numel < 0) return false;
+    if (!s || !s->in || c->numel < 0) return false; /* what others move is not said */
     if (s->form == COLLECTIVE_SPLITS) return has_equal_parts(c);
     return s->form == COLLECTIVE_WHOLE || s->form == COLLECTIVE_EACH;
 }
