@@ -57,6 +57,16 @@ def reduce_rows(g):
     g.out(g.comm("all_reduce", ["sum"], [11, 5], g.mm(x, w)))
 
 
+def reduce_rows_in_paddle(g):  # the gradient of an addition asks the product, which chunks do not make, for its type
+    x, w, b, d = g.given("x", [11, 8]), g.given("w", [8, 5]), g.given("b", [5]), g.given("d", [11, 5])
+    y = g.mm(x, w)
+    s = g.one("c_allreduce_sum", y, [11, 5], ring_id=1, use_calc_stream=True)
+    z, of_y, of_b = g.new([11, 5]), g.new([11, 5]), g.new([5])
+    g.op("elementwise_add", {"X": s, '"Y"': b}, {"Out": z}, axis=-1)
+    g.op("elementwise_add_grad", {"X": y, '"Y"': b, "Out@GRAD": d}, {"X@GRAD": of_y, "Y@GRAD": of_b}, axis=-1)
+    g.out(z, of_y, of_b)
+
+
 def reduce_even(g):  # as a reduce-scatter and an all-gather too
     x, w = g.given("x", [5 * g.n, 8]), g.given("w", [8, 6])
     g.out(g.comm("all_reduce", ["sum"], [5 * g.n, 6], g.mm(x, w)))

@@ -81,7 +81,7 @@ static weft_status sum_of_columns(terms *t, uint32_t id, uint32_t op, uint32_t j
         int64_t numel = term_numel(t, x.term), k = numel / extents[0];
         if (numel <= 0 || numel % extents[0] || from + k > extents[1]) return NULL;
         TRY(take_rows(t, term_args(t, op)[1], is_turned, extents[1], extents[2], from, k, &b));
-        TRY(rows_product(t, id, op, x, b, (int64_t[]){extents[0], k, extents[2]}, &parts[i]));
+        TRY(rows_product(t, id, x, b, is_turned, (int64_t[]){extents[0], k, extents[2]}, &parts[i]));
         from += k;
     }
     return from == extents[1] ? give_sum(t, id, parts, count, out) : NULL;
@@ -137,8 +137,7 @@ static weft_status outer_part(terms *t, uint32_t id, value left, value right, va
     return term_make(t, head_id, args, 2, dtype, ndim, dims, &out->term);
 }
 
-static weft_status sum_of_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3],
-                               uint32_t *out) {
+weft_status contracted_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3], uint32_t *out) {
     value parts[MOST_TOGETHER], z, b;
     size_t count = 0;
     int64_t m = extents[0], k = extents[1], n = extents[2];
@@ -174,5 +173,5 @@ weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) 
     uint32_t join;
     if (!turns_left && joined_columns(t, term_without_shape(t, x.term), extents[1], &join))
         return sum_of_columns(t, id, op, join, extents, out);
-    return !turns_right && find_turned(t, op, &left) ? sum_of_rows(t, id, left, b, extents, out) : NULL;
+    return !turns_right && find_turned(t, op, &left) ? contracted_rows(t, id, left, b, extents, out) : NULL;
 }

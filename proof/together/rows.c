@@ -25,6 +25,7 @@ enum { ROW_WISE = sizeof row_wise / sizeof *row_wise, MOST_OPERANDS = 3 };
 
 typedef struct product {
     terms *t;
+    bool is_plain; /* of two matrices: op_head is the product's then, whichever op makes it */
     uint32_t op_head, out_head;
     value operands[MOST_OPERANDS]; /* in the op's order */
     size_t noperands;
@@ -49,6 +50,10 @@ static weft_status product_of_one(const product *p, value x, int64_t rows, value
     int64_t dims[] = {1, rows, p->n};
     memcpy(args, p->operands, sizeof args);
     TRY(matrix_of(p, x, rows, p->k, &args[p->rows_at]));
+    if (p->is_plain) {
+        out->factor = FACTOR_ONE;
+        return term_make(p->t, p->op_head, args, 2, p->dtype, 2, dims + 1, &out->term);
+    }
     TRY(term_make(p->t, p->op_head, args, p->noperands, WEFT_DTYPE_NONE, 0, NULL, &op));
     value inner = value_of(op);
     out->factor = FACTOR_ONE;
@@ -103,18 +108,26 @@ static weft_status product_of(const product *p, value x, int64_t rows, value *ou
     return product_of_one(p, x, rows, out);
 }
 
-weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, const int64_t extents[3], value *out) {
-    product p = {.t = t,
-                 .operands = {x, b},
-                 .noperands = 2,
-                 .matrix_at = 1,
-                 .bias_at = 2,
-                 .ndim = 2,
-                 .k = extents[1],
-                 .n = extents[2],
-                 .dtype = t->items[id].dtype};
-    p.op_head = t->items[op].head;
-    p.out_head = t->items[id].head;
+/* A product of rows and a matrix, which may be transposed, in the terms of no op: a gradient of a product is one too.
+ */
+static weft_status make_plain(product *p, value x, value b, bool turns) {
+    buffer *key = head_begin(p->t, HEAD_TOGETHER);
+    p->is_plain = true;
+    p->operands[0] = x, p->operands[1] = b;
+    p->noperands = p->bias_at = 2;
+    p->rows_at = 0, p->matrix_at = 1;
+    p->ndim = 2;
+    p->nbatch = 1;
+    head_put_text(key, "/rows", 5);
+    head_put_int(key, turns);
+    head_put_int(key, p->dtype);
+    head own = {.kind = HEAD_TOGETHER, .label = turns ? "product with a transpose" : "product", .dtype = p->dtype};
+    return head_finish(p->t, &own, &p->op_head);
+}
+
+weft_status rows_product(terms *t, uint32_t id, value x, value b, bool turns, const int64_t extents[3], value *out) {
+    product p = {.t = t, .k = extents[1], .n = extents[2], .dtype = t->items[id].dtype};
+    TRY(make_plain(&p, x, b, turns));
     return product_of(&p, x, extents[0], out);
 }
 
@@ -216,7 +229,7 @@ done:
 
 /* --- concatenations and slices along any dimension ---------------------------------------------------------------- */
 
-static weft_status shaped_like(terms *t, uint32_t id, value x, uint32_t *out) {
+weft_status rows_shaped_like(terms *t, uint32_t id, value x, uint32_t *out) {
     int64_t dims[WEFT_MAX_RANK];
     size_t ndim = 0;
     const int64_t *at = term_dims(t, id, &ndim);
@@ -253,7 +266,7 @@ static weft_status join_runs(terms *t, uint32_t id, uint32_t op, size_t axis, ui
         }
     }
     TRY_DONE(term_flat(t, runs, ranges, at, total, &whole));
-    TRY_DONE(shaped_like(t, id, whole, out));
+    TRY_DONE(rows_shaped_like(t, id, whole, out));
 done:
     arena_fini(&memory);
     return status;
@@ -340,7 +353,7 @@ static weft_status take_runs(terms *t, uint32_t id, value x, const op_view *v, s
         TRY_DONE(term_part(t, x, offset, run, &runs[i]));
     }
     TRY_DONE(term_flat(t, runs, ranges, (size_t)nruns, nruns * run, &whole));
-    TRY_DONE(shaped_like(t, id, whole, out));
+    TRY_DONE(rows_shaped_like(t, id, whole, out));
 done:
     arena_fini(&memory);
     return status;
@@ -354,9 +367,11 @@ weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
     bool is_known = false;
     const head *h = term_head(t, op);
     if (is_product(t, id, op, &p)) {
+        if (strcmp(h->schema->type, "matmul_v2") == 0 && p.nbatch == 1 && p.ndim == 2)
+            TRY(make_plain(&p, p.operands[p.rows_at], p.operands[p.matrix_at], attr_bool(h->op, "trans_y", false)));
         value x = p.operands[p.rows_at], made;
         TRY(p.nbatch > 1 ? product_of_batch(&p, &made) : product_of(&p, x, term_numel(t, x.term) / p.k, &made));
-        return shaped_like(t, id, made, out);
+        return rows_shaped_like(t, id, made, out);
     }
     bool is_op = h->kind == HEAD_OP && h->op && h->schema;
     if (is_op && joins_along(t, id, op, &axis)) return join_runs(t, id, op, axis, out);

@@ -68,11 +68,19 @@ WEFT_MUST_USE weft_status collective_value(together *g, int side, uint32_t symbo
 /* Output `id` of an op whose value is `op`, with rows of a product told apart: rows of a product are the product of
  * rows. So are concatenations and slices along any dimension, which are rows put in another order. */
 WEFT_MUST_USE weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
-/* Like output `id` of the product `op`: `rows` rows of `x` times the matrix `b`, k by n. */
-WEFT_MUST_USE weft_status rows_product(terms *t, uint32_t id, uint32_t op, value x, value b, const int64_t extents[3],
+/* Of the type of `id`: rows of `x` times the matrix `b`, or its transpose. Extents: rows, k, n. */
+WEFT_MUST_USE weft_status rows_product(terms *t, uint32_t id, value x, value b, bool turns, const int64_t extents[3],
                                        value *out);
+/* `x` in the extents of `id`. */
+WEFT_MUST_USE weft_status rows_shaped_like(terms *t, uint32_t id, value x, uint32_t *out);
 /* --- contracted.c: the same where a product is a sum of products; *out TERM_NONE: it is none. --------------------- */
 WEFT_MUST_USE weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
+/* Of the matrices `left` and `right`, of as many rows each: the transpose of one times the other. Extents: m, k, n. */
+WEFT_MUST_USE weft_status contracted_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3],
+                                          uint32_t *out);
+/* --- gradients.c: gradients of a product with a matrix are products; *out TERM_NONE: `op` has none. ----------------
+ */
+WEFT_MUST_USE weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out);
 
 /* A sum in order, slice by slice. */
 WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);

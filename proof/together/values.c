@@ -54,18 +54,40 @@ static weft_status own_value(together *g, uint32_t rank, uint32_t id, uint32_t *
     return term_make(t, head_id, NULL, 0, x.dtype, ndim, dims, out);
 }
 
+/* What an op asks of it is its type alone: any value of that type does, and so that which nobody makes any more. */
+static weft_status any_of_type(terms *t, value *x) {
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, x->term, &ndim);
+    shape type = {.dtype = t->items[x->term].dtype, .ndim = (int32_t)ndim, .height = -1};
+    if (!dims || ndim > WEFT_MAX_RANK) return NULL;
+    if (ndim) memcpy(type.dims, dims, ndim * sizeof *dims);
+    return term_leaf(t, HEAD_INPUT, "any value", &type, &x->term);
+}
+
+static weft_status forget_values(terms *t, uint32_t op, value *args) {
+    const head *h = term_head(t, op);
+    if (h->kind != HEAD_OP || !h->roles || h->nargs != t->items[op].nargs) return NULL;
+    for (size_t i = 0; i < h->nargs; i++)
+        if (term_head(t, op)->roles[i] == ROLE_TYPE_ONLY) TRY(any_of_type(t, &args[i]));
+    return NULL;
+}
+
 static weft_status again(together *g, int side, need x, uint32_t *out) {
     terms *t = g->t;
     size_t n = t->items[x.term].nargs;
     value *args = base_alloc(&t->context->allocator, (n + 1) * sizeof *args), made;
     if (!args) return base_out_of_memory();
     for (size_t i = 0; i < n; i++) args[i] = value_of(g->values[side][x.rank][term_args(t, x.term)[i].term]);
-    weft_status status = NULL;
-    if (term_is(t, x.term, HEAD_SUM)) {
+    weft_status status = forget_values(t, x.term, args);
+    if (status) {
+        made.term = TERM_NONE;
+    } else if (term_is(t, x.term, HEAD_SUM)) {
         status = rows_sum(t, args, n, t->items[x.term].dtype, &made);
     } else if (term_is(t, x.term, HEAD_OUT)) {
         made.term = TERM_NONE;
         if (g->adds_parts) status = contracted_value(t, x.term, args[0].term, &made.term);
+        if (!status && made.term == TERM_NONE)
+            status = gradient_value(t, x.term, args[0].term, g->adds_parts, &made.term);
         if (!status && made.term == TERM_NONE) status = rows_value(t, x.term, args[0].term, &made.term);
     } else {
         status = term_again(t, x.term, args, &made);

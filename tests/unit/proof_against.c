@@ -274,6 +274,33 @@ Test(proof_against, equal_collectives_of_one_rank_stay_two) {
     weft_program_destroy(c);
 }
 
+/* What a collective computes of several operands is a function of what all members give. */
+Test(proof_against, a_collective_without_a_definition_is_equal_to_itself) {
+    const char *lines[] = {"var x float32 4,3",
+                           "var other float32 4,3",
+                           "var label int64 4,1",
+                           "var softmax float32 4,3",
+                           "var loss float32 4,1",
+                           "op c_softmax_with_cross_entropy Logits=x Label=label -> Softmax=softmax Loss=loss | "
+                           "ring_id=0 rank=0 nranks=2",
+                           "op fetch X=loss -> | col=0"};
+    weft_program *a = small_program(context, lines, 7), *b = small_program(context, lines, 7);
+    lines[5] = "op c_softmax_with_cross_entropy Logits=other Label=label -> Softmax=softmax Loss=loss | "
+               "ring_id=0 rank=0 nranks=2";
+    weft_program *c = small_program(context, lines, 7);
+    weft_program *const all[] = {a, b, c};
+    int64_t ranks[] = {0, 1};
+    for (int i = 0; i < 3; i++) must(weft_program_set_ring(all[i], 0, 2, ranks));
+    for (int i = 1; i < 3; i++) {
+        const weft_program *before[] = {a, a}, *after[] = {all[i], all[i]};
+        weft_equivalence *e;
+        must(weft_equivalent_ranks(before, 2, after, 2, NULL, &e));
+        cr_expect_eq(weft_equivalence_grade(e), i == 1 ? WEFT_SAME_BITS : WEFT_NOT_PROVED, "case %d", i);
+        weft_equivalence_destroy(e);
+    }
+    for (int i = 0; i < 3; i++) weft_program_destroy(all[i]);
+}
+
 /* --- parts of the contracted dimension ---------------------------------------------------------------------------- */
 
 /* out = last of the ops; those before make it. */
@@ -365,6 +392,67 @@ Test(proof_against, a_product_of_batches_is_that_of_their_rows) {
     after[nafter - 3] = "op bmm X=z Y=w -> Out=q";
     after[nafter - 2] = "op concat X=q,p -> Out=y | axis=1";
     cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "in another order");
+}
+
+/* Each pair of matrices has a row of its own, which each of their rows gets. */
+Test(proof_against, a_product_of_batches_with_a_bias_is_that_of_their_rows) {
+    const char *before[] = {BATCHES,
+                            "var b float32 2,1,3",
+                            "var c float32 2,1,3",
+                            "op concat X=x,z -> Out=xz | axis=1",
+                            "op aten_baddbmm self=b batch1=xz batch2=w -> out=y",
+                            "op fetch X=y -> | col=0"};
+    const char *after[] = {BATCHES,
+                           "var b float32 2,1,3",
+                           "var c float32 2,1,3",
+                           "op aten_baddbmm self=b batch1=x batch2=w -> out=p",
+                           "op aten_baddbmm self=b batch1=z batch2=w -> out=q",
+                           "op concat X=p,q -> Out=y | axis=1",
+                           "op fetch X=y -> | col=0"};
+    const size_t nbefore = COUNT_OF(before), nafter = COUNT_OF(after);
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_BITS);
+    after[nafter - 3] = "op aten_baddbmm self=c batch1=z batch2=w -> out=q";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "another bias");
+}
+
+/* A row that an op of its own adds. */
+Test(proof_against, rows_to_which_one_is_added_are_added_to_alone) {
+    const char *before[] = {ROWS_OF, "op concat X=few,more -> Out=rows | axis=0",
+                            "op elementwise_add X=rows Y=b -> Out=y | axis=-1", "op fetch X=y -> | col=0"};
+    const char *after[] = {ROWS_OF, "op elementwise_add X=few Y=b -> Out=p | axis=-1",
+                           "op elementwise_add X=more Y=b -> Out=q | axis=-1", "op concat X=p,q -> Out=y | axis=0",
+                           "op fetch X=y -> | col=0"};
+    const size_t nbefore = COUNT_OF(before), nafter = COUNT_OF(after);
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_BITS);
+    after[nafter - 3] = "op elementwise_add X=few Y=b -> Out=q | axis=-1";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "the first rows twice");
+    after[nafter - 3] = "op assign X=more -> Out=q";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "nothing is added");
+}
+
+#define SQUARES                                                                                                        \
+    "var x float32 4,3", "var w float32 3,3", "var d float32 4,3", "var of_x float32 4,3", "var of_w float32 3,3"
+
+/* d w' and x' d, of x w; of x w' they are d w and d' x. */
+Test(proof_against, gradients_of_a_product_are_products) {
+    const char *before[] = {
+        SQUARES, "op matmul_v2_grad Out@GRAD=d X=x Y=w -> X@GRAD=of_x Y@GRAD=of_w | trans_x=false trans_y=false",
+        "op fetch X=of_x -> | col=0", "op fetch X=of_w -> | col=1"};
+    const char *after[] = {SQUARES, "op matmul_v2 X=d Y=w -> Out=of_x | trans_x=false trans_y=true",
+                           "op matmul_v2 X=x Y=d -> Out=of_w | trans_x=true trans_y=false",
+                           "op fetch X=of_x -> | col=0", "op fetch X=of_w -> | col=1"};
+    const size_t nbefore = COUNT_OF(before), nafter = COUNT_OF(after);
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_REALS);
+    cr_expect_eq(judge_lines(before, nbefore - 1, after, nafter - 1), WEFT_SAME_BITS, "of rows alone");
+    after[nafter - 3] = "op matmul_v2 X=d Y=x -> Out=of_w | trans_x=true trans_y=false";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "the other way round");
+    after[nafter - 3] = "op matmul_v2 X=x Y=d -> Out=of_w | trans_x=true trans_y=false";
+    after[nafter - 4] = "op matmul_v2 X=d Y=w -> Out=of_x | trans_x=false trans_y=false";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_NOT_PROVED, "not transposed");
+    before[nbefore - 3] =
+        "op matmul_v2_grad Out@GRAD=d X=x Y=w -> X@GRAD=of_x Y@GRAD=of_w | trans_x=false trans_y=true";
+    after[nafter - 3] = "op matmul_v2 X=d Y=x -> Out=of_w | trans_x=true trans_y=false";
+    cr_expect_eq(judge_lines(before, nbefore, after, nafter), WEFT_SAME_REALS, "of a transpose");
 }
 
 /* --- witnesses ---------------------------------------------------------------------------------------------------- */
