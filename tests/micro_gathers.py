@@ -106,3 +106,8 @@ def left_vector(g):  # one number a row
     x, w = g.given("x", [3, 8]), g.given("w", [8])
     y = g.gather(x)
     g.out(g.node("aten.mv.default", [{"ref": y}, {"ref": w}], [3 * g.n], y))
+
+
+def left_activation(g):
+    y = g.gather(g.given("x", [3, 8]))
+    g.out(g.node("aten.relu.default", [{"ref": y}], g.shape[y], y))

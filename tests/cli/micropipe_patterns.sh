@@ -92,8 +92,11 @@ says 0 'left alone \(shape\): .*no transposition' 'torch has no fused op with a 
 "$PYTHON" tests/micro_patterns.py write left_added_rows 2 "$folder"
 says 0 'left alone \(shape\): all_gather #0: what is added to the product is not one row for all' 'rows that are added are left' \
     "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
+"$PYTHON" tests/micro_patterns.py write left_activation 2 "$folder"
+says 0 'left alone \(nothing to do\): all_gather #0: no product reads the gathered rows, but aten_relu does' 'what reads rows instead of a product is named' \
+    "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
 "$PYTHON" tests/micro_patterns.py write left_vector 2 "$folder"
-says 0 'left alone \(nothing to do\): all_gather #0: no product reads the gathered rows, but mv does' 'what reads rows instead of a product is named' \
+says 0 'left alone \(shape\): all_gather #0: a product with a vector, or of two types' 'a product with a vector is left' \
     "$weft" opt "$folder/graph.fx.json" -v --passes 'micro_pipeline_tp: {guard: off}'
 at=$folder n=2
 weft_run "$folder/graph.fx.json" vector; ok $? "a product with a vector runs: $(tail -n 1 "$folder/err")"
