@@ -218,6 +218,7 @@ weft_status lift_rank(lifter *l, size_t rank) {
         if (!status && found.state != LIFT_PENDING) status = lift_told(l, rank, (uint32_t)i, &found);
         if (!status) status = lift_settle(l, (uint32_t)i, &found);
         if (!status) status = lift_settle_full(l, rank, (uint32_t)i, &found);
+        if (!status) status = lift_settle_fill(l, &found);
         *x = found;
         if (found.state == LIFT_PENDING)
             l->pending = true;

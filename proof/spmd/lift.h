@@ -357,6 +357,8 @@ void lift_take_fold(const lifter *l, size_t rank, uint32_t id, uint32_t axes, in
 /* lift_fills.c. A constant: every part of it is a smaller one, so that it may be taken for a part along any dimension.
  */
 WEFT_MUST_USE weft_status lift_fill(lifter *l, uint32_t id, lifted *out);
+/* Of a constant what is moved, or has more of its number around it, is one. */
+WEFT_MUST_USE weft_status lift_settle_fill(lifter *l, lifted *x);
 /* The constant `x` as part along dimension `d` and `axis`; false: it is none, or sharded already. */
 WEFT_MUST_USE weft_status lift_fill_as_part(lifter *l, size_t axis, size_t d, lifted *x, bool *out_is);
 /* The same as the rank's part where parts differ as `like` says. */

@@ -1,7 +1,7 @@
 /* lift_fills.c: constants. Ranks that fill tensors as long as their parts with one number hold parts of a larger one
  * that the serial program fills. Any way to see such a tensor as a part is true. So where other arguments of an op are
  * parts, the one that fits is taken. */
-#include "proof/spmd/lift.h"
+#include "proof/spmd/view.h"
 
 /* The constant with a dimension of that extent. */
 static weft_status longer_fill(lifter *l, uint32_t id, size_t d, int64_t extent, uint32_t *out) {
@@ -42,6 +42,34 @@ weft_status lift_fill_as_unequal_part(lifter *l, size_t rank, axis_placement lik
     if (!*out_is) return NULL;
     TRY(longer_fill(l, x->term, d, p->total, &x->term));
     for (int i = 0; i < p->naxes; i++) x->placed[p->axes[i]] = sharded_by((int)d, like.split);
+    return NULL;
+}
+
+/* The constant that the term moves, or puts more of its number around; TERM_NONE: it does neither. */
+static uint32_t constant_in(const terms *t, uint32_t id) {
+    uint32_t moved = view_argument(t, id);
+    if (moved != TERM_NONE) return term_is(t, moved, HEAD_FILL) ? moved : TERM_NONE;
+    if (!term_is(t, id, HEAD_OUT) || !term_is(t, term_args(t, id)[0].term, HEAD_OP)) return TERM_NONE;
+    uint32_t of = term_args(t, id)[0].term;
+    const weft_op *op = term_head(t, of)->op;
+    if (!op || !op_is(op, "pad") || t->items[of].nargs != 1 || term_args(t, of)[0].factor != FACTOR_ONE)
+        return TERM_NONE;
+    uint32_t own = term_args(t, of)[0].term;
+    double number = attr_float(op, "pad_value", 0), had = term_head(t, own)->number;
+    return term_is(t, own, HEAD_FILL) && memcmp(&number, &had, sizeof had) == 0 ? own : TERM_NONE;
+}
+
+weft_status lift_settle_fill(lifter *l, lifted *x) {
+    size_t ndim;
+    if (x->state != LIFT_KNOWN || !lift_is_replicated(l, x)) return NULL;
+    const int64_t *dims = term_dims(l->t, x->term, &ndim);
+    uint32_t from = dims && ndim <= WEFT_MAX_RANK ? constant_in(l->t, x->term) : TERM_NONE;
+    if (from == TERM_NONE) return NULL;
+    shape type = {.dtype = l->t->items[from].dtype, .ndim = (int32_t)ndim, .height = -1};
+    memcpy(type.dims, dims, ndim * sizeof *dims);
+    value filled = value_of(TERM_NONE);
+    TRY(term_fill(l->t, term_head(l->t, from)->number, &type, &filled));
+    x->term = filled.term;
     return NULL;
 }
 

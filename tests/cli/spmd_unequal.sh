@@ -133,4 +133,36 @@ for rows in 3 5 2; do
     prints 0 'against the serial program: same' "$rows rows on 4 ranks are proved" \
         "$weft" verify "$folder"/rank?.fx.json --reading by_bytes --against "$folder/few.fx.json"
 done
+
+# Zeros that are as long as a rank's part of a weight, filled up with more of them and gathered.
+cat >"$folder/zeros.yaml" <<'END'
+weft: 1
+version: 2006002
+blocks:
+- idx: 0
+  vars:
+    x: {float32: [8, 4], need_check_feed: true}
+    w: {float32: [8, 4], persistable: true, parameter: true}
+    z: {float32: [8, 4]}
+    c: {float32: [8, 4]}
+    y: {float32: [8, 4]}
+    m: {float32: []}
+  ops:
+  - {fill_any_like: {X: w}, out: {Out: z}, attrs: {dtype: -1, value: 0.0, .role: forward}}
+  - {cumsum: {X: z}, out: {Out: c}, attrs: {axis: 0, .role: forward}}
+  - {elementwise_add: {X: c, Y: x}, out: {Out: y}, attrs: {axis: -1, .role: forward}}
+  - {reduce_mean: {X: y}, out: {Out: m}, attrs: {dim: [0], reduce_all: true, .role: loss}}
+END
+echo '{"meshes": [{"shape": [3], "ids": [0, 1, 2], "dims": ["a"]}], "vars": {"w": {"mesh": 0, "dims_mapping": [0, -1]}}}' >"$folder/annotate.json"
+"$weft" opt -q "$folder/zeros.yaml" --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/zeros{rank}.yaml" &&
+    grep -q '{pad: ' "$folder/zeros2.yaml" && grep -q '{c_allgather: ' "$folder/zeros2.yaml"
+ok $? 'zeros are filled up and gathered'
+filled() { "$weft" verify "$folder/zeros0.yaml" "$folder/zeros1.yaml" "$folder/zeros2.yaml" --reading by_bytes --against "$folder/zeros.yaml"; }
+prints 0 'against the serial program: same' 'zeros with zeros behind them are proved' filled
+sed '/{fill_any_like: /s/value: 0.0/value: 1.0/' "$folder/zeros2.yaml" >"$folder/ones.yaml"
+sed '/{pad: /s/pad_value: 0.0/pad_value: 1.0/' "$folder/zeros2.yaml" >"$folder/behind.yaml"
+for with in ones behind; do
+    cp "$folder/$with.yaml" "$folder/zeros2.yaml"
+    prints 1 'not proved' "zeros beside $with are not" filled
+done
 finish
