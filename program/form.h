@@ -26,6 +26,11 @@ WEFT_MUST_USE weft_status form_check_blocks(const weft_program *p);
 const char *form_reduce_name(int reduce);
 int form_reduce_parse(const char *text, size_t nbytes);
 
+/* How a value lies along a mesh axis, as graphs tell it: "S(2)" of the dimension, "P(sum)" of a reduce, "R" where both
+ * are -1. */
+enum { FX_PLACEMENT_WORD = 24 };
+void fx_placement_word(int dim, int reduce, char out[FX_PLACEMENT_WORD]);
+
 /* The index of each of a program's meshes, by its address: O(log n). */
 typedef struct mesh_index {
     const mesh *mesh;

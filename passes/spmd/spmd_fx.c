@@ -3,8 +3,6 @@
  * a mesh of several axes a list of these. */
 #include "passes/spmd/spmd.h"
 
-#include <stdio.h>
-
 #include "base/json.h"
 #include "program/form.h"
 
@@ -85,11 +83,9 @@ weft_status spmd_fx_mesh(spmd_plan *plan, mesh *out) {
 /* --- the graph of a rank ------------------------------------------------------------------------------------------ */
 
 static json_t *placement_along(const axes_placed *p, int32_t ndim, int axis) {
-    char words[16] = "R";
-    int d = placed_dim_of(p, ndim, axis);
-    if (d >= 0) snprintf(words, sizeof words, "S(%d)", d);
-    if (p->partial[axis]) snprintf(words, sizeof words, "P(%s)", form_reduce_name(p->partial[axis] - 1));
-    return json_string(words);
+    char word[FX_PLACEMENT_WORD];
+    fx_placement_word(placed_dim_of(p, ndim, axis), p->partial[axis] - 1, word);
+    return json_string(word);
 }
 
 /* A text, or a list by mesh axis. */

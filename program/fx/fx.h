@@ -121,7 +121,8 @@ typedef struct fx_reader {
     size_t facts_capacity;
     int64_t *group_rings; /* by name id: 1 + the ring of the group of that name; 0: none */
     size_t group_capacity;
-    const mesh *mesh; /* NULL: the graph names none */
+    int64_t world_size; /* 0: the graph does not say */
+    const mesh *mesh;   /* NULL: the graph names none */
     buffer kept;      /* what fx_json keeps of the sections that were read */
     buffer made;      /* text in the making */
     size_t at;        /* where the entry begins that is being read */
@@ -157,10 +158,12 @@ WEFT_MUST_USE weft_status fx_keep_problem(fx_reader *r, weft_status found);
 WEFT_MUST_USE weft_status fx_read_groups(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_inputs(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_outputs(fx_reader *r);
-/* fx/read_placed.c: the mesh, and how inputs lie on it. */
+/* fx/read_placed.c: the mesh, and how values lie on it. */
+WEFT_MUST_USE weft_status fx_read_world_size(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_mesh(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_placements_in(fx_reader *r);
 WEFT_MUST_USE weft_status fx_read_placements_out(fx_reader *r);
+WEFT_MUST_USE weft_status fx_read_placements(fx_reader *r);
 /* fx/read_constants.c */
 WEFT_MUST_USE weft_status fx_read_constants(fx_reader *r);
 
@@ -247,6 +250,7 @@ typedef struct fx_writer {
     size_t nfetched;
     const name **outputs; /* by column: the name that was fetched */
     buffer inputs, nodes; /* sections, an entry a line */
+    buffer placements;    /* empty: none is known */
     buffer line;          /* the node in the making */
 } fx_writer;
 
@@ -273,6 +277,9 @@ WEFT_MUST_USE weft_status fx_put_own_args(fx_writer *w, const weft_op *op);
 WEFT_MUST_USE weft_status fx_put_attr(buffer *out, const weft_op *op, const weft_attr *a);
 void fx_put_dist(buffer *out, const op_dist *d);
 bool fx_has_dist(const weft_op *op);
+
+/* fx/write_placed.c: how values that are no inputs and no outputs lie on the mesh, into `placements`. */
+WEFT_MUST_USE weft_status fx_list_placements(fx_writer *w);
 
 /* fx/write_nodes.c */
 WEFT_MUST_USE weft_status fx_write_op(fx_writer *w, const weft_op *op);

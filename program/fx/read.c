@@ -81,10 +81,16 @@ static weft_status read_sections(fx_reader *r, const document *d) {
     static const struct {
         const char *key;
         weft_status (*read)(fx_reader *);
-    } sections[] = {{"groups", fx_read_groups},       {"mesh", fx_read_mesh},
-                    {"inputs", fx_read_inputs},       {"placements_in", fx_read_placements_in},
-                    {"constants", fx_read_constants}, {"nodes", fx_read_nodes},
-                    {"outputs", fx_read_outputs},     {"placements_out", fx_read_placements_out}};
+    } sections[] = {{"groups", fx_read_groups},
+                    {"world_size", fx_read_world_size},
+                    {"mesh", fx_read_mesh},
+                    {"inputs", fx_read_inputs},
+                    {"placements_in", fx_read_placements_in},
+                    {"constants", fx_read_constants},
+                    {"nodes", fx_read_nodes},
+                    {"outputs", fx_read_outputs},
+                    {"placements_out", fx_read_placements_out},
+                    {"placements", fx_read_placements}};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         member *m = member_of(d, sections[i].key);
         if (!m) continue;

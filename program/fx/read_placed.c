@@ -1,5 +1,6 @@
-/* read_placed.c: the mesh of an FX graph, and how inputs and outputs lie on it. A graph that names no mesh is one of
- * all ranks in a row, whose placements are left to who asks for them. */
+/* read_placed.c: the mesh of an FX graph, and how inputs, outputs and other values lie on it. A graph that names no mesh
+ * is one of all ranks in a row. How its inputs and outputs lie is left to who asks for it, since who runs it gives
+ * each rank its parts. */
 #include "dist_attr/dims.h"
 #include "program/fx/fx.h"
 
@@ -105,10 +106,11 @@ static int reduce_of(const char *said) {
 }
 
 /* `what` and `who`: in messages. `sums`: it may be partial. */
-static weft_status place(fx_reader *r, const char *what, const char *who, const json_t *value, bool sums, weft_var *v) {
+static weft_status place(fx_reader *r, const mesh *on, const char *what, const char *who, const json_t *value,
+                         bool sums, weft_var *v) {
     int64_t mapping[WEFT_MAX_RANK];
-    placement made = {.mesh = r->mesh, .ndim = (int)v->ndim, .dims_mapping = mapping}, *p;
-    int naxes = r->mesh->ndim;
+    placement made = {.mesh = on, .ndim = (int)v->ndim, .dims_mapping = mapping}, *p;
+    int naxes = on->ndim;
     if (json_is_array(value) ? json_array_size(value) != (size_t)naxes : naxes != 1)
         FX_FAIL(r, "%s: %.100s: expected a list of placements, one for each of %d mesh axes", what, who, naxes);
     for (uint32_t d = 0; d < v->ndim && d < WEFT_MAX_RANK; d++) mapping[d] = -1;
@@ -136,7 +138,7 @@ static weft_status place_input(fx_reader *r, const char *input, const json_t *va
     const name *n = interner_find(&r->program->names, input, strlen(input));
     const fx_value *known = n && n->id < r->value_capacity ? r->values[n->id] : NULL;
     if (!known || !known->var) FX_FAIL(r, "placements_in: the graph has no input \"%.100s\"", input);
-    return place(r, "placements_in", input, value, false, known->var);
+    return place(r, r->mesh, "placements_in", input, value, false, known->var);
 }
 
 /* Takes a member that tells of placements, and keeps its text. */
@@ -172,11 +174,56 @@ static weft_status place_outputs(fx_reader *r, const json_t *placements) {
         const json_t *value = at >= 0 ? json_array_get(placements, (size_t)at) : NULL;
         if (!value || v->dist || !v->has_tensor) continue;
         snprintf(column, sizeof column, "output %lld", (long long)at);
-        TRY(place(r, "placements_out", column, value, true, v));
+        TRY(place(r, r->mesh, "placements_out", column, value, true, v));
     }
     return NULL;
 }
 
 weft_status fx_read_placements_out(fx_reader *r) {
     return take(r, place_outputs);
+}
+
+/* --- placements --------------------------------------------------------------------------------------------------- */
+
+weft_status fx_read_world_size(fx_reader *r) {
+    json_t *size;
+    TRY(json_take(&r->text, &size));
+    r->world_size = json_integer_value(size);
+    json_put_value(&r->kept, size);
+    json_decref(size);
+    return NULL;
+}
+
+/* The mesh that the graph names, else all ranks in a row; NULL: it does not say how many. */
+static weft_status mesh_of_values(fx_reader *r, const mesh **out) {
+    static const char *const names[] = {"ranks"};
+    mesh m = {.ndim = 1, .shape = &r->world_size, .names = names};
+    *out = r->mesh;
+    if (r->mesh || r->world_size < 1 || r->world_size > MAX_RANKS) return NULL;
+    TRY(get_ids(r, NULL, &m));
+    return program_add_mesh(r->program, &m, out);
+}
+
+static weft_status place_values(fx_reader *r, const mesh *on, const json_t *placements) {
+    const char *key;
+    json_t *value;
+    if (!json_is_object(placements)) FX_FAIL(r, "expected placements as an object");
+    json_object_foreach((json_t *)placements, key, value) {
+        const name *n = interner_find(&r->program->names, key, strlen(key));
+        weft_var *v = n ? block_find_own(r->block, n) : NULL;
+        if (!v || !v->has_tensor) FX_FAIL(r, "placements: the graph has no tensor \"%.100s\"", key);
+        if (!v->dist) TRY(place(r, on, "placements", key, value, true, v));
+    }
+    return NULL;
+}
+
+weft_status fx_read_placements(fx_reader *r) {
+    json_t *placements;
+    const mesh *on;
+    TRY(json_take(&r->text, &placements));
+    weft_status status = mesh_of_values(r, &on);
+    if (!status && on) status = place_values(r, on, placements);
+    if (!status) json_put_value(&r->kept, placements);
+    json_decref(placements);
+    return status;
 }

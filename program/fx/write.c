@@ -281,6 +281,8 @@ static void put_member(fx_writer *w, buffer *out, const char *key, const json_t 
         put_section(out, &w->nodes);
     else if (strcmp(key, "outputs") == 0)
         put_outputs(w, out);
+    else if (strcmp(key, "placements") == 0 && w->placements.nbytes)
+        buffer_append(out, w->placements.bytes, w->placements.nbytes);
     else if (value)
         json_put_value(out, value);
 }
@@ -300,6 +302,10 @@ static void put_document(fx_writer *w, buffer *out, const buffer *groups) {
         buffer_format(out, "%s\"%s\": ", before, always[i]);
         before = ",\n";
         put_member(w, out, always[i], NULL, groups);
+    }
+    if (w->placements.nbytes && !json_object_get(w->document, "placements")) {
+        buffer_format(out, "%s\"placements\": ", before);
+        put_member(w, out, "placements", NULL, groups);
     }
     buffer_text(out, "\n}\n");
 }
@@ -346,6 +352,7 @@ static weft_status write_program(fx_writer *w, buffer *out, buffer *groups) {
     TRY(put_groups(w, groups));
     TRY(begin_inputs(w));
     TRY(write_ops(w));
+    TRY(fx_list_placements(w));
     put_document(w, out, groups);
     TRY(buffer_status(groups));
     TRY(buffer_status(&w->inputs));
@@ -361,9 +368,11 @@ weft_status fx_print(const weft_program *p, buffer *out) {
     buffer_init(&groups, &p->context->allocator);
     buffer_init(&w.inputs, &p->context->allocator);
     buffer_init(&w.nodes, &p->context->allocator);
+    buffer_init(&w.placements, &p->context->allocator);
     buffer_init(&w.line, &p->context->allocator);
     weft_status status = write_program(&w, out, &groups);
     buffer_fini(&w.line);
+    buffer_fini(&w.placements);
     buffer_fini(&w.nodes);
     buffer_fini(&w.inputs);
     buffer_fini(&groups);
