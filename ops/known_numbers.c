@@ -228,25 +228,41 @@ static weft_status write_tiled_grad(writer *w, weft_op *op, bool *out_gone) {
     return NULL;
 }
 
-/* A product with ones in the place of an expand_v2, or of a tile that is one. */
+/* Ones where `x` is repeated, of extent 1 where it is not; false: it is repeated nowhere. */
+static bool shape_of_ones(const weft_var *x, const weft_var *out, shape *type) {
+    bool is_any = out->ndim > x->ndim;
+    *type = shape_of_var(out);
+    for (size_t i = 0; i < x->ndim; i++) {
+        int64_t *extent = &type->dims[out->ndim - x->ndim + i];
+        if (x->dims[i] == *extent)
+            *extent = 1;
+        else
+            is_any = true;
+    }
+    return is_any;
+}
+
+/* A product with ones in the place of an expand_v2, or of a tile that is one; of one that repeats nothing, a copy. */
 static weft_status write_expanded(writer *w, weft_op *op, bool *out_gone) {
     const weft_var *x = weft_op_input(op, "X", 0), *out = weft_op_output(op, "Out", 0);
-    if (!x || !out || x->dtype != out->dtype || !knows_dims(out) || !dtype_is_float(out->dtype)) return NULL;
-    if (op_is(op, "tile") && !is_expansion(x, out)) return NULL;
-    shape type = shape_of_var(out);
-    weft_var *ones, *to = weft_op_output(op, "Out", 0);
-    char text_of_ones[64];
-    snprintf(text_of_ones, sizeof text_of_ones, "ones@%u", op->id);
-    TRY(weft_block_add_var(op->block, text_of_ones, (weft_dtype)out->dtype, out->ndim, out->dims, &ones));
-    TRY(make_fill(w, 1, &type, ones, op));
-    weft_op *product;
-    TRY(weft_op_create(w->p, "elementwise_mul", &product));
-    TRY(weft_op_add_input(product, "X", ones));
-    TRY(weft_op_add_input(product, "Y", weft_op_input(op, "X", 0)));
-    TRY(weft_op_add_output(product, "Out", to));
-    TRY(weft_op_set_attr_int(product, "axis", -1));
-    TRY(weft_op_set_attr_int(product, "op_role", weft_op_role(op)));
-    weft_block_insert_before(op->block, op, product);
+    if (!is_expansion(x, out) || x->dtype != out->dtype || !dtype_is_float(out->dtype)) return NULL;
+    shape type;
+    bool repeats = shape_of_ones(x, out, &type);
+    weft_var *ones = NULL, *to = weft_op_output(op, "Out", 0);
+    if (repeats) {
+        char text_of_ones[64];
+        snprintf(text_of_ones, sizeof text_of_ones, "ones@%u", op->id);
+        TRY(weft_block_add_var(op->block, text_of_ones, (weft_dtype)out->dtype, out->ndim, type.dims, &ones));
+        TRY(make_fill(w, 1, &type, ones, op));
+    }
+    weft_op *made;
+    TRY(weft_op_create(w->p, repeats ? "elementwise_mul" : "assign", &made));
+    TRY(weft_op_add_input(made, "X", repeats ? ones : weft_op_input(op, "X", 0)));
+    if (repeats) TRY(weft_op_add_input(made, "Y", weft_op_input(op, "X", 0)));
+    TRY(weft_op_add_output(made, "Out", to));
+    if (repeats) TRY(weft_op_set_attr_int(made, "axis", -1));
+    TRY(weft_op_set_attr_int(made, "op_role", weft_op_role(op)));
+    weft_block_insert_before(op->block, op, made);
     weft_op_remove(op);
     *out_gone = true;
     return NULL;

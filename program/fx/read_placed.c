@@ -1,5 +1,5 @@
-/* read_placed.c: the mesh of an FX graph, and how inputs, outputs and other values lie on it. A graph that names no mesh
- * is one of all ranks in a row. How its inputs and outputs lie is left to who asks for it, since who runs it gives
+/* read_placed.c: the mesh of an FX graph, and how inputs, outputs and other values lie on it. A graph that names no
+ * mesh is one of all ranks in a row. How its inputs and outputs lie is left to who asks for it, since who runs it gives
  * each rank its parts. */
 #include "dist_attr/dims.h"
 #include "program/fx/fx.h"

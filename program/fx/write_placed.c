@@ -44,11 +44,9 @@ static bool is_of_graph(const fx_writer *w, const mesh *m) {
     return true;
 }
 
-/* Of values alone: inputs and outputs have members of their own. */
-static bool is_told(const fx_writer *w, const weft_var *v, const bool *is_output, const mesh **last) {
+static bool is_told(const fx_writer *w, const weft_var *v, const mesh **last) {
     const placement *p = v->dist;
-    if (!p || !p->mesh || !v->has_tensor || p->ndim != (int)v->ndim || !w->last_writes[v->id] || is_output[v->id])
-        return false;
+    if (!p || !p->mesh || !v->has_tensor || p->ndim != (int)v->ndim) return false;
     if (p->mesh != *last && !is_of_graph(w, p->mesh)) return false;
     *last = p->mesh;
     return is_in_order(p);
@@ -63,19 +61,27 @@ static void put_placement(buffer *out, const placement *p) {
     if (p->mesh->ndim > 1) buffer_text(out, "]");
 }
 
+/* In the order in which nodes make them. */
 weft_status fx_list_placements(fx_writer *w) {
     const mesh *last = NULL;
-    bool *is_output = ARENA_ARRAY(&w->scratch, bool, w->program->nall_vars + 1);
-    if (!is_output) return base_out_of_memory();
+    bool *is_done = ARENA_ARRAY(&w->scratch, bool, w->program->nall_vars + 1); /* or has a member of its own */
+    if (!is_done) return base_out_of_memory();
     for (size_t i = 0; i < w->nfetched; i++)
-        if (w->fetched[i]) is_output[w->fetched[i]->id] = true;
-    for (size_t i = 0; i < w->block->nvars; i++) {
-        const weft_var *v = block_var(w->block, i);
-        if (!is_told(w, v, is_output, &last)) continue;
-        buffer_text(&w->placements, w->placements.nbytes ? "," : "{");
-        fx_put_name(&w->placements, v->name);
-        buffer_text(&w->placements, ":");
-        put_placement(&w->placements, v->dist);
+        if (w->fetched[i]) is_done[w->fetched[i]->id] = true;
+    FOR_EACH_OP(op, w->block) {
+        FOR_EACH_ARG(op, false, u) {
+            is_done[u->var_id] = true; /* what is read before an op makes it is an input */
+        }
+        FOR_EACH_ARG(op, true, u) {
+            const weft_var *v = use_var(op->program, u);
+            if (is_done[v->id] || v->persistable) continue;
+            is_done[v->id] = true;
+            if (!is_told(w, v, &last)) continue;
+            buffer_text(&w->placements, w->placements.nbytes ? "," : "{");
+            fx_put_name(&w->placements, v->name);
+            buffer_text(&w->placements, ":");
+            put_placement(&w->placements, v->dist);
+        }
     }
     if (w->placements.nbytes) buffer_text(&w->placements, "}");
     return buffer_status(&w->placements);

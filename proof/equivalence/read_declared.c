@@ -1,6 +1,7 @@
-/* read_declared.c: ops that move elements, and whose results are declared otherwise than they are made. Elements are
- * followed by the extents that a program declares, and a run goes by those that its ops make: an op that puts parts
- * together along another axis may leave the same bytes under other extents, and who reads them takes other elements. */
+/* read_declared.c: ops that move or fill elements, and whose results are declared otherwise than they are made.
+ * Elements are followed by the extents that a program declares, and a run goes by those that its ops make: an op that
+ * puts parts together along another axis may leave the same bytes under other extents, and who reads them takes other
+ * elements. */
 #include "ops/infer.h"
 #include "proof/equivalence/read.h"
 
@@ -17,8 +18,11 @@ static bool contradicts(const shape *declared, const shape *made) {
 /* Of other ops Paddle leaves declarations behind that its own inference overrides (ops/declared.c). */
 static bool moves_elements(const weft_op *op) {
     static const char *const types[] = {
-        "concat",   "split",           "slice",   "pad",      "stack",   "alltoall",   "c_allgather", "all_to_all",
-        "c_concat", "c_reducescatter", "c_split", "reshape2", "reshape", "transpose2", "transpose",   "transpose2_grad",
+        "concat",          "split",          "slice",        "pad",           "stack",
+        "alltoall",        "c_allgather",    "all_to_all",   "c_concat",      "c_reducescatter",
+        "c_split",         "reshape2",       "reshape",      "transpose2",    "transpose",
+        "transpose2_grad", "fill_constant",  "aten_full",    "aten_new_full", "aten_view",
+        "aten_flatten",    "aten_unsqueeze", "aten_squeeze",
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (op_is(op, types[i])) return true;

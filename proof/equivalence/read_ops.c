@@ -64,6 +64,7 @@ static const struct {
     {"aten_add", RULE_ADD},
     {"aten_full", RULE_LIKE},
     {"aten_full_like", RULE_LIKE},
+    {"aten_new_full", RULE_LIKE},
 };
 
 /* Ops that multiply every element by a number, or divide by it. */

@@ -57,6 +57,13 @@ weft_status term_reshape(terms *t, value x, size_t ndim, const int64_t *dims, va
     const int64_t *there = term_dims(t, x.term, &n);
     *out = x;
     if (there && n == ndim && memcmp(there, own, ndim * sizeof *own) == 0) return NULL;
+    if (term_is(t, x.term, HEAD_FILL)) {
+        shape type = {.dtype = t->items[x.term].dtype, .ndim = (int32_t)ndim, .height = -1};
+        value filled;
+        if (ndim) memcpy(type.dims, own, ndim * sizeof *own);
+        TRY(term_fill(t, term_head(t, x.term)->number, &type, &filled));
+        return out->term = filled.term, NULL;
+    }
     buffer *b = head_begin(t, HEAD_RESHAPE);
     put_shape(b, ndim, own);
     uint32_t id;

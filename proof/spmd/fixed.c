@@ -6,6 +6,7 @@
 #include "proof/spmd/fixed.h"
 
 #include "plan/plan.h"
+#include "proof/spmd/plain_views.h"
 
 /* Lengths: a prime first; then one that halves often, for nets that join what they made smaller and larger. */
 static const int64_t lengths[] = {10007, 64 * 251};
@@ -20,6 +21,7 @@ void fixed_fini(fixed_programs *f) {
 static weft_status write_numbers(weft_program *p, const open_extents *e, bool folds) {
     if (e->rows) TRY(open_extents_set(p, e));
     if (folds) TRY(plan_unroll_program(p));
+    if (folds) TRY(plain_views_write(p));
     return folds ? known_numbers_write(p) : NULL;
 }
 

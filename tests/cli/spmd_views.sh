@@ -1,0 +1,73 @@
+#!/bin/sh
+# Graphs that spmd_expand cuts tell how all their values lie, and their views are proved as what they move, unless bytes
+# are written between a view and its reader.
+. tests/support/shell.sh
+. tests/support/python.sh
+
+cat >"$folder/make.py" <<'END'
+"""make.py NAME RANKS ROWS: a graph whose input x has its rows cut"""
+import json, sys
+name, ranks, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+ref = lambda x: {'ref': x}
+node = lambda n, target, args, shape, **kwargs: {'name': n, 'op': 'call', 'target': f'aten.{target}', 'args': args, 'kwargs': kwargs, 'shape': shape, 'dtype': 'float32'}
+shapes, placed = {'x': [rows, 6]}, {'x': 'S(0)'}
+if name == 'repeated':      # a sum of each row, repeated along it
+    nodes = [node('s', 'sum.dim_IntList', [ref('x'), [1], True], [rows, 1]), node('e', 'expand.default', [ref('s'), [rows, 6]], [rows, 6]),
+             node('y', 'mul.Tensor', [ref('e'), ref('x')], [rows, 6])]
+elif name == 'turned':      # rows as columns, some of them, one of them, and back
+    nodes = [node('t', 't.default', [ref('x')], [6, rows]), node('p', 'slice.Tensor', [ref('t'), 0, 1, 5], [4, rows]), node('u', 'transpose.int', [ref('p'), 0, 1], [rows, 4]),
+             node('g', 'slice_backward.default', [ref('u'), [rows, 6], 1, 1, 5, 1], [rows, 6]), node('c', 'select.int', [ref('x'), 1, 2], [rows]),
+             node('k', 'unsqueeze.default', [ref('c'), 1], [rows, 1]), node('y', 'mul.Tensor', [ref('g'), ref('k')], [rows, 6])]
+elif name == 'filled':      # a constant of the extents of a part
+    nodes = [node('f', 'new_full.default', [ref('x'), [rows, 6], {'f': 2.0}], [rows, 6]), node('y', 'mul.Tensor', [ref('f'), ref('x')], [rows, 6])]
+else:                       # a view of w that is read before w is written, or behind
+    shapes.update(w=[6, 6], v=[6, 6])
+    nodes = [node('t', 't.default', [ref('w')], [6, 6]), node('y', 'mm.default', [ref('x'), ref('t')], [rows, 6]), node('c', 'copy_.default', [ref('w'), ref('v')], [6, 6])]
+    if name == 'behind': nodes[1], nodes[2] = nodes[2], nodes[1]
+placed.update({n: 'R' for n in shapes if n != 'x'})
+inputs = [{'name': n, 'shape': s, 'dtype': 'float32'} for n, s in shapes.items()]
+json.dump({'schema': 'fx.json/1', 'name': name, 'groups': {'0': {'size': ranks, 'ranks': list(range(ranks))}}, 'inputs': inputs, 'constants': [], 'nodes': nodes,
+           'outputs': [ref('y')] + [ref(n) for n in ('c',) if 'w' in shapes], 'world_size': ranks, 'placements_in': placed, 'shapes': 'global'}, sys.stdout)
+END
+make() { # NAME RANKS ROWS: the graph, and that of each rank
+    "$PYTHON" "$folder/make.py" "$@" >"$folder/$1.fx.json" && rm -f "$folder/$1".rank* &&
+        "$weft" opt -q "$folder/$1.fx.json" --passes spmd_expand -o "$folder/$1.rank{rank}.fx.json" 2>/dev/null
+}
+verify() { # NAME SERIAL
+    "$weft" verify "$folder/$1".rank*.fx.json --against "$folder/$2.fx.json"
+}
+
+for name in repeated turned filled before behind; do
+    for cut in '2 4' '4 4' '3 8'; do
+        # shellcheck disable=SC2086
+        make $name $cut
+        prints 0 'against the serial program: same' "$name, ranks and rows $cut" verify $name $name
+    done
+done
+cp "$folder/before.fx.json" "$folder/serial.fx.json"
+verify behind serial >"$folder/out" 2>&1
+[ $? = 1 ]
+ok $? "a view that is read behind a write is not what it was before: $(tail -n 2 "$folder/out")"
+
+for name in repeated filled; do
+    make $name 2 4
+    sed '/"\(size\|args\)":/s/2,6/1,6/' "$folder/$name.rank0.fx.json" >"$folder/out" && mv "$folder/out" "$folder/$name.rank0.fx.json"
+    grep -q '1,6' "$folder/$name.rank0.fx.json" && verify $name $name >"$folder/out" 2>&1
+    [ $? = 1 ]
+    ok $? "$name, to other extents than are declared: $(tail -n 2 "$folder/out")"
+done
+
+make turned 2 4
+"$PYTHON" -c 'import json, sys; g = json.load(open(sys.argv[1])); p = g["placements"]; assert p["t"] == "S(1)" and p["k"] == "S(0)" and "x" not in p and "y" not in p, p' \
+    "$folder/turned.rank0.fx.json"
+ok $? 'a graph tells how values lie that are no inputs and no outputs'
+"$weft" opt "$folder/turned.rank0.fx.json" -o "$folder/again.fx.json" && cmp -s "$folder/turned.rank0.fx.json" "$folder/again.fx.json"
+ok $? 'and comes back byte for byte'
+"$weft" opt "$folder/turned.rank0.fx.json" -o "$folder/form.yaml" && "$weft" opt "$folder/form.yaml" -o "$folder/again.fx.json" &&
+    cmp -s "$folder/turned.rank0.fx.json" "$folder/again.fx.json"
+ok $? 'by way of another form too'
+sed 's/"t":"S(1)"/"tt":"S(1)"/' "$folder/turned.rank0.fx.json" >"$folder/wrong.fx.json"
+says 1 'placements: the graph has no tensor "tt"' 'a name that the graph does not have' "$weft" show "$folder/wrong.fx.json"
+sed 's/"t":"S(1)"/"t":"S(2)"/' "$folder/turned.rank0.fx.json" >"$folder/wrong.fx.json"
+says 1 'placements: t: expected R or S.dim. of 2 dimensions, found "S.2."' 'a dimension that there is not' "$weft" show "$folder/wrong.fx.json"
+finish
