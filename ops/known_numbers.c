@@ -188,12 +188,18 @@ static bool knows_dims(const weft_var *v) {
     return v->has_tensor && v->kind == WEFT_DENSE_TENSOR;
 }
 
-/* Whether only axes of one element are repeated. What repeats nothing may be a part of what repeats others. */
-static bool is_expansion(const weft_var *x, const weft_var *out) {
+/* Whether only axes of one element are repeated, if any. */
+static bool expands(const weft_var *x, const weft_var *out) {
     if (!x || !out || !knows_dims(x) || !knows_dims(out)) return false;
     if (out->ndim < x->ndim || out->ndim > WEFT_MAX_RANK) return false;
     for (size_t i = 0; i < x->ndim; i++)
         if (x->dims[i] != 1 && x->dims[i] != out->dims[out->ndim - x->ndim + i]) return false;
+    return true;
+}
+
+/* Whether a tile is one. What repeats nothing may be a part of what repeats others. */
+static bool is_expansion(const weft_var *x, const weft_var *out) {
+    if (!expands(x, out)) return false;
     bool repeats = out->ndim > x->ndim;
     for (size_t i = 0; i < x->ndim; i++) repeats |= x->dims[i] == 1;
     return repeats;
@@ -245,7 +251,8 @@ static bool shape_of_ones(const weft_var *x, const weft_var *out, shape *type) {
 /* A product with ones in the place of an expand_v2, or of a tile that is one; of one that repeats nothing, a copy. */
 static weft_status write_expanded(writer *w, weft_op *op, bool *out_gone) {
     const weft_var *x = weft_op_input(op, "X", 0), *out = weft_op_output(op, "Out", 0);
-    if (!is_expansion(x, out) || x->dtype != out->dtype || !dtype_is_float(out->dtype)) return NULL;
+    if (op_is(op, "tile") ? !is_expansion(x, out) : !expands(x, out)) return NULL;
+    if (x->dtype != out->dtype || !dtype_is_float(out->dtype)) return NULL;
     shape type;
     bool repeats = shape_of_ones(x, out, &type);
     weft_var *ones = NULL, *to = weft_op_output(op, "Out", 0);
