@@ -334,6 +334,7 @@ WEFT_MUST_USE weft_status spmd_emit_path(spmd_emitter *e, const spmd_var *v, wef
                                          weft_var *into, weft_var **out);
 /* `into` may be `x` itself. */
 WEFT_MUST_USE weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double factor);
+WEFT_MUST_USE weft_status spmd_emit_copy(spmd_emitter *e, weft_var *x, weft_var *into);
 /* The op works on the largest part of dimension `d`: a rank that has less fills it up with `number` before it, and cuts
  * behind it what it leaves. */
 WEFT_MUST_USE weft_status spmd_emit_fitted_input(spmd_emitter *e, spmd_op *op, size_t i, int d, double number);

@@ -61,6 +61,14 @@ weft_status spmd_emit_scale(spmd_emitter *e, weft_var *x, weft_var *into, double
     return NULL;
 }
 
+weft_status spmd_emit_copy(spmd_emitter *e, weft_var *x, weft_var *into) {
+    weft_op *op;
+    TRY(make_op(e, "assign", "X", 1, &x, &op));
+    TRY(put_output(e, op, "Out", into));
+    insert(e, op);
+    return NULL;
+}
+
 /* What a step works on. */
 typedef struct moved {
     spmd_emitter *e;
@@ -306,18 +314,21 @@ static weft_status set_permuted(moved *m, weft_op *op, int64_t n) {
     return put_ints(m->e, op, "in_splits", (size_t)n, gives);
 }
 
-/* A graph's collectives only begin. */
+/* A graph's collectives only begin. What is waited for is a view of what they make: a var that has bytes of its own
+ * gets a copy. */
 static weft_status wait_for(moved *m, bool is_last, weft_op *begun) {
     weft_op *op;
     weft_var *made;
     if (!m->e->plan->is_fx) return NULL;
     TRY(put_bool(m->e, begun, "async_op", true));
     TRY(make_op(m->e, "wait_tensor", "X", 1, &m->now, &op));
-    TRY(next_var(m, is_last, &made));
+    TRY(next_var(m, is_last && !m->into, &made));
     TRY(put_output(m->e, op, "Out", made));
     insert(m->e, op);
     m->now = made;
-    return NULL;
+    if (!is_last || !m->into) return NULL;
+    m->now = m->into;
+    return spmd_emit_copy(m->e, made, m->into);
 }
 
 /* Whether some op says that it completes the gradient of a parameter here. */

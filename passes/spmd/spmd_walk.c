@@ -168,6 +168,21 @@ static weft_status refuse_path(const walk *w, const spmd_var *v, const axes_plac
                             placed_text(&w->plan->mesh, to, v->whole.ndim, wanted, sizeof wanted));
 }
 
+/* What an op writes in place, and shows under another name, is the bytes that it reads: where these are brought in
+ * another var than it writes, they go there first. */
+static weft_status write_in_place(walk *w, spmd_op *op, const spmd_var *v, weft_var *target) {
+    if (!w->edits || !op_has_effect(op->op, OP_VIEWS)) return NULL;
+    for (size_t i = 0; i < op->kind->rule.nin; i++) {
+        weft_var *brought = use_var(w->plan->program, &op->op->args[op->at[i]]);
+        if (op->in[i] != v || brought == target) continue;
+        w->emit.before = op->op;
+        TRY(spmd_emit_copy(&w->emit, brought, target));
+        spmd_set_arg(op, i, target);
+        w->emit.before = op->op->next;
+    }
+    return NULL;
+}
+
 /* The op writes the var itself. */
 static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) {
     const spmd_mesh *m = &w->plan->mesh;
@@ -177,6 +192,7 @@ static weft_status leave_own(walk *w, spmd_op *op, const spmd_var *v, size_t o) 
     const axes_placed *kept;
     spmd_path path;
     weft_var *found;
+    TRY(write_in_place(w, op, v, v->var));
     TRY(scale_means(w, op, o, v->var));
     if (placed_same(made, &to, v->whole.ndim, m->axes.naxes)) return add_version(w, s, made, v->var);
     if (!spmd_find_path(m, &v->whole, made, &to, &path)) return refuse_path(w, v, made, &to);
@@ -198,6 +214,7 @@ static weft_status leave_other(walk *w, spmd_op *op, const spmd_var *v, size_t o
     if (w->edits) {
         TRY(spmd_new_var(w->plan, v, made, &other));
         spmd_set_arg(op, op->kind->rule.nin + o, other);
+        TRY(write_in_place(w, op, v, other));
         TRY(scale_means(w, op, o, other));
     }
     TRY(follow_path(w, v, other, &path, NULL, v->var, &found));
