@@ -1,5 +1,14 @@
-/* activation.c: types of dropout and swiglu; the other functions of one element are `same`. */
+/* activation.c: types of dropout, swiglu and functions that are floats of integers; the others of one element are
+ * `same`. */
 #include "ops/infer.h"
+
+/* What integers become is fp32. */
+weft_status infer_float_same(infer *i) {
+    TRY(infer_same(i));
+    shape *out = infer_out(i, 0);
+    if (out && (out->dtype == WEFT_INT32 || out->dtype == WEFT_INT64)) out->dtype = WEFT_FP32;
+    return NULL;
+}
 
 weft_status infer_dropout(infer *i) {
     if (infer_out(i, 0)) *infer_out(i, 0) = *infer_in(i, 0);

@@ -23,11 +23,14 @@ weft_status infer_cholesky_solve(infer *i) {
     return solution(i, infer_in(i, 1), infer_in(i, 0));
 }
 
-/* A right side of one dimension is a column. */
+/* A right side of one dimension, or of the extents of the matrices but for their last, is a column for each. */
 weft_status infer_solve(infer *i) {
-    const shape *b = infer_in(i, 1);
-    if (!shape_known(b) || b->ndim != 1) return solution(i, infer_in(i, 0), b);
-    if (infer_out(i, 0)) *infer_out(i, 0) = *b;
+    const shape *a = infer_in(i, 0), *b = infer_in(i, 1);
+    if (!shape_known(a) || !shape_known(b)) return NULL;
+    bool columns = a->ndim >= 2 && b->ndim == a->ndim - 1;
+    for (int32_t d = 0; columns && d < b->ndim; d++) columns = a->dims[d] == b->dims[d];
+    if (a->ndim < 2 || (b->ndim != 1 && !columns)) return solution(i, a, b);
+    shape_set(infer_out(i, 0), b->dtype, (size_t)a->ndim - 1, a->dims);
     return NULL;
 }
 

@@ -5,6 +5,7 @@
  * results are the same wherever on one machine an op runs. This file alone is compiled once. */
 #include "executor/kernels/find.h"
 #include "executor/kernels/complex_adaptor.h"
+#include "executor/kernels/complex_functions.h"
 #include "executor/kernels/half_adaptor.h"
 #include "ops/rows.h"
 
@@ -74,8 +75,9 @@ bool kernel_is_there(int row) {
     return row >= 0 && kernel_table_base[row]; /* all tables have the same rows */
 }
 
-/* Which adaptor of kernels.c takes the tensors that a kernel has refused; -1: none. */
+/* Which kernel of kernels.c takes the tensors that a kernel has refused; -1: none. */
 static int adaptor_for(const kernel_prepare *p) {
+    if (complex_function_fits(p)) return COMPLEX_FUNCTION;
     if (complex_adaptor_fits(p)) return COMPLEX_ADAPTOR;
     return half_adaptor_fits(p) ? HALF_ADAPTOR : -1;
 }

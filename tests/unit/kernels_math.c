@@ -257,3 +257,35 @@ Test(kernels_math, column_sums_are_exact) {
         cr_assert_eq(acc[j], want, "column %d", j);
     }
 }
+
+/* --- of integers -------------------------------------------------------------------------------------------------- */
+
+Test(kernels_math, functions_of_integers_are_floats) {
+    static const struct {
+        const char *type;
+        float want;
+    } of_4[] = {{"exp", 54.59815f}, {"log", 1.3862944f}, {"log2", 2}, {"log10", 0.60206f}, {"log1p", 1.6094379f}};
+    int64_t x[] = {1, 4};
+    float out[2];
+    for (size_t k = 0; k < sizeof of_4 / sizeof *of_4; k++) {
+        kernel_test t;
+        kernel_test_init(&t, of_4[k].type);
+        kernel_test_in(&t, "X", WEFT_INT64, x, 2, -1, -1);
+        kernel_test_out(&t, "Out", WEFT_FP32, out, 2, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK, "%s", of_4[k].type);
+        cr_expect(fabsf(out[1] - of_4[k].want) < 1e-4f, "%s of 4 is %g", of_4[k].type, (double)out[1]);
+        kernel_test_fini(&t);
+    }
+}
+
+Test(kernels_math, products_of_integers_are_exact) {
+    kernel_test t;
+    int64_t x[] = {3, 3037000500, 3037000499, 2}, out[4], want[] = {3, 9111001500, 3037000499, 6074000998};
+    kernel_test_init(&t, "cumprod");
+    kernel_put_int(&t, "dim", 1);
+    kernel_test_in(&t, "X", WEFT_INT64, x, 2, 2, -1);
+    kernel_test_out(&t, "Out", WEFT_INT64, out, 2, 2, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, want, sizeof out);
+    kernel_test_fini(&t);
+}

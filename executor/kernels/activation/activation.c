@@ -1,7 +1,7 @@
 /* activation.c: functions of one element and their gradients.
  *
- * A kernel is a row: functions for fp32 and fp64 over contiguous runs; half types go through fp32, block by block.
- * Outputs may be the same memory as inputs. */
+ * A kernel is a row: functions for fp32 and fp64 over contiguous runs; half types go through fp32, block by block, and
+ * so do integers of which the result is fp32. Outputs may be the same memory as inputs. */
 #include <math.h>
 
 #include "executor/kernels/activation/normal_table.h"
@@ -146,19 +146,19 @@ static void unary_rows(const kernel_call *c, int64_t first, int64_t end) {
     const unary_state *s = c->state;
     const tensor *x = arg_in(c, 0), *out = arg_out(c, 0);
     element_range e = elements_of(c, x->numel, first, end);
-    size_t size = weft_dtype_nbytes(x->dtype);
+    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(out->dtype);
     const char *from = (const char *)x->data + (size_t)e.at * size;
-    char *to = (char *)out->data + (size_t)e.at * size;
-    if (!dtype_is_half(x->dtype)) {
+    char *to = (char *)out->data + (size_t)e.at * out_size;
+    if (x->dtype == out->dtype && !dtype_is_half(x->dtype)) {
         s->run(e.n, from, to);
         return;
     }
     float values[BLOCK];
     for (int64_t i = 0; i < e.n; i += BLOCK) {
         int64_t n = block_size(e.n - i);
-        half_load(x->dtype, n, (const uint16_t *)(const void *)from + i, 1, values);
+        cast_elements(x->dtype, WEFT_FP32, n, from + (size_t)i * size, values);
         s->run(n, values, values);
-        half_store(x->dtype, n, values, (uint16_t *)(void *)to + i);
+        cast_elements(WEFT_FP32, out->dtype, n, values, to + (size_t)i * out_size);
     }
 }
 
@@ -166,14 +166,15 @@ static weft_status prepare_unary(kernel_prepare *p, const unary *f) {
     unary_state *s = KERNEL_STATE(p, unary_state);
     if (!s) return base_out_of_memory();
     const tensor *x = type_in(p, 0);
-    TRY(require_same_dtype(p, x, type_out(p, 0), "output"));
+    bool floats = type_out(p, 0)->dtype == WEFT_FP32 && (x->dtype == WEFT_INT32 || x->dtype == WEFT_INT64);
+    TRY(require_same_dtype(p, floats ? &(tensor){.dtype = WEFT_FP32} : x, type_out(p, 0), "output"));
     switch ((int)x->dtype) {
     case WEFT_FP32:
     case WEFT_FP16:
     case WEFT_BF16: s->run = f->fp32; break;
     case WEFT_FP64: s->run = f->fp64; break;
-    case WEFT_INT32: s->run = f->int32; break;
-    case WEFT_INT64: s->run = f->int64; break;
+    case WEFT_INT32: s->run = floats ? f->fp32 : f->int32; break;
+    case WEFT_INT64: s->run = floats ? f->fp32 : f->int64; break;
     default: break;
     }
     split_elements(p, unary_rows, x->numel);

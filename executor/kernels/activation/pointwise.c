@@ -1,5 +1,5 @@
 /* pointwise.c: functions of one element with up to three parameters, and their gradients: what activation.c does for
- * functions without any. Half types are computed in fp32, block by block.
+ * functions without any. Half types are computed in fp32, block by block, and so are integers whose result is fp32.
  *
  * Conventions of Paddle that formulas alone do not show: round takes halves to even and clip's gradient passes at the
  * bounds, neither of which they did in Paddle 2 (ops/versions.def); the gradients of ceil, floor and round are 0;
@@ -157,22 +157,23 @@ static void run_rows(const kernel_call *c, int64_t first, int64_t end) {
     const pointwise_state *s = c->state;
     const tensor *x = arg_in(c, s->x), *g = s->gradient >= 0 ? arg_in(c, s->gradient) : NULL;
     element_range e = elements_of(c, x->numel, first, end);
-    size_t at = (size_t)e.at * weft_dtype_nbytes(x->dtype);
+    size_t size = weft_dtype_nbytes(x->dtype), out_size = weft_dtype_nbytes(arg_out(c, 0)->dtype);
+    size_t at = (size_t)e.at * size;
     const char *xs = (const char *)x->data + at, *gs = g ? (const char *)g->data + at : NULL;
-    char *to = (char *)arg_out(c, 0)->data + at;
+    char *to = (char *)arg_out(c, 0)->data + (size_t)e.at * out_size;
     double p[PARAMETERS];
     for (int k = 0; k < PARAMETERS; k++) p[k] = s->tensors[k] >= 0 ? host_scalar(c, arg_in(c, s->tensors[k])) : s->p[k];
-    if (!dtype_is_half(x->dtype)) {
+    if (x->dtype == arg_out(c, 0)->dtype && !dtype_is_half(x->dtype)) {
         s->run(e.n, p, xs, gs, to);
         return;
     }
     float a[BLOCK], b[BLOCK];
     for (int64_t i = 0; i < e.n; i += BLOCK) {
         int64_t n = block_size(e.n - i);
-        half_load(x->dtype, n, (const uint16_t *)(const void *)xs + i, 1, a);
-        if (g) half_load(x->dtype, n, (const uint16_t *)(const void *)gs + i, 1, b);
+        cast_elements(x->dtype, WEFT_FP32, n, xs + (size_t)i * size, a);
+        if (g) cast_elements(x->dtype, WEFT_FP32, n, gs + (size_t)i * size, b);
         s->run(n, p, a, g ? b : NULL, a);
-        half_store(x->dtype, n, a, (uint16_t *)(void *)to + i);
+        cast_elements(WEFT_FP32, arg_out(c, 0)->dtype, n, a, to + (size_t)i * out_size);
     }
 }
 
@@ -211,15 +212,16 @@ static weft_status prepare_runs(kernel_prepare *p, const pointwise_runs *f, int 
     s->gradient = gradient;
     const tensor *t = type_in(p, x), *out = type_out(p, 0);
     TRY(require_present(p, t, "X"));
-    TRY(require_same_dtype(p, t, out, "the output"));
+    bool floats = out && out->dtype == WEFT_FP32 && (t->dtype == WEFT_INT32 || t->dtype == WEFT_INT64);
+    if (!floats) TRY(require_same_dtype(p, t, out, "the output"));
     TRY(require_numel(p, out, t->numel, "the output"));
     if (gradient >= 0) TRY(require_numel(p, type_in(p, gradient), t->numel, "Out@GRAD"));
     if (gradient >= 0) TRY(require_same_dtype(p, t, type_in(p, gradient), "Out@GRAD"));
-    s->run = dtype_is_half(t->dtype) || t->dtype == WEFT_FP32 ? f->fp32
-             : t->dtype == WEFT_FP64                          ? f->fp64
-             : t->dtype == WEFT_INT32                         ? f->int32
-             : t->dtype == WEFT_INT64                         ? f->int64
-                                                              : NULL;
+    s->run = floats || dtype_is_half(t->dtype) || t->dtype == WEFT_FP32 ? f->fp32
+             : t->dtype == WEFT_FP64                                    ? f->fp64
+             : t->dtype == WEFT_INT32                                   ? f->int32
+             : t->dtype == WEFT_INT64                                   ? f->int64
+                                                                        : NULL;
     if (!s->run) return kernel_unsupported(p, "no such function of %s", dtype_text(t->dtype));
     read_parameters(p, s);
     split_elements(p, run_rows, t->numel);

@@ -160,8 +160,14 @@ const kernel kernel_slogdeterminant_grad = {prepare_determinant_grad, run_slogde
 
 /* --- solve, triangular_solve, cholesky_solve ---------------------------------------------------------------------- */
 
-/* Of cholesky_solve the matrix is the second argument. A right side of one dimension is a column. */
-static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tensor *b, const tensor *out) {
+/* Whether b has one dimension less than the matrices, whose extents but for the last are its own: a column for each. */
+static bool is_columns(const tensor *a, const tensor *b) {
+    return b->ndim == 1 || (b->ndim == a->ndim - 1 && memcmp(a->dims, b->dims, (size_t)b->ndim * sizeof *b->dims) == 0);
+}
+
+/* Of cholesky_solve the matrix is the second argument. */
+static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tensor *b, const tensor *out,
+                                  bool may_be_columns) {
     TRY(require_present(p, a, "the matrix"));
     TRY(prepare_matrices(p, a));
     systems *s = p->state;
@@ -169,10 +175,11 @@ static weft_status prepare_system(kernel_prepare *p, const tensor *a, const tens
     TRY(require_present(p, out, "Out"));
     TRY(require_same_dtype(p, a, b, "the right side"));
     TRY(require_same_dtype(p, a, out, "Out"));
-    bool is_vector = b->ndim == 1;
-    if (b->ndim < 1 || b->dims[is_vector ? 0 : b->ndim - 2] != s->n || (!is_vector && b->dims[b->ndim - 1] > INT16_MAX))
+    bool columns = may_be_columns && is_columns(a, b);
+    int64_t rows = columns ? b->dims[b->ndim - 1] : b->ndim > 1 ? b->dims[b->ndim - 2] : -1;
+    if (rows != s->n || (!columns && b->dims[b->ndim - 1] > INT16_MAX))
         return kernel_unsupported(p, "expected right sides of %d rows", s->n);
-    s->columns = is_vector ? 1 : (int)b->dims[b->ndim - 1];
+    s->columns = columns ? 1 : (int)b->dims[b->ndim - 1];
     int64_t size = (int64_t)s->n * s->n, side = (int64_t)s->n * s->columns;
     s->count = side ? out->numel / side : 0;
     s->a_step = a->numel == size ? 0 : size;
@@ -321,17 +328,18 @@ static void add_factor(const kernel_call *c, const systems *s, int64_t k, const 
 
 /* How an op's matrix is solved for. */
 typedef struct way {
-    int matrix; /* its slot; the other one is the right side's */
-    bool upper; /* unless an attr says else */
+    int matrix;   /* its slot; the other one is the right side's */
+    bool upper;   /* unless an attr says else */
+    bool columns; /* a right side may have one dimension less */
     solve_fn solve;
     add_matrix_fn add_matrix;
 } way;
 
-static const way any = {0, false, solve_any, add_any}, triangle = {0, true, solve_triangle, add_triangle},
-                 factored = {1, false, solve_factored, add_factor};
+static const way any = {0, false, true, solve_any, add_any}, triangle = {0, true, false, solve_triangle, add_triangle},
+                 factored = {1, false, false, solve_factored, add_factor};
 
 static weft_status prepare_way(kernel_prepare *p, const way *w, const tensor *out) {
-    TRY(prepare_system(p, type_in(p, w->matrix), type_in(p, 1 - w->matrix), out));
+    TRY(prepare_system(p, type_in(p, w->matrix), type_in(p, 1 - w->matrix), out, w->columns));
     systems *s = p->state;
     s->matrix = w->matrix;
     s->upper = attr_bool(p->op, "upper", w->upper);

@@ -5,10 +5,14 @@
 
 enum { IN_X, IN_OUT, IN_OUT_GRAD };
 
+static bool is_integer(const tensor *t) {
+    return t && (t->dtype == WEFT_INT32 || t->dtype == WEFT_INT64);
+}
+
 static weft_status prepare_split(kernel_prepare *p, const char *attr, int64_t fallback, axis_split **out) {
     axis_split *s = KERNEL_STATE(p, axis_split);
     if (!s) return base_out_of_memory();
-    TRY(require_real(p, type_in(p, IN_X), "X"));
+    if (!is_integer(type_in(p, IN_X))) TRY(require_real(p, type_in(p, IN_X), "X"));
     *out = s;
     return axis_split_prepare(p, type_in(p, IN_X), attr_int(p->op, attr, fallback), s);
 }
@@ -24,6 +28,7 @@ static weft_status prepare(kernel_prepare *p) {
 
 static weft_status prepare_grad(kernel_prepare *p) {
     TRY(prepare(p));
+    TRY(require_real(p, type_in(p, IN_X), "X"));
     return require_like(p, type_in(p, IN_X), type_in(p, IN_OUT_GRAD), type_in(p, IN_X)->numel, "Out@GRAD");
 }
 
@@ -32,10 +37,16 @@ static weft_status run(const kernel_call *c) {
     const tensor *x = arg_in(c, IN_X);
     for (int64_t k = 0; k < s->outer * s->inner; k++) {
         double product = 1;
+        uint64_t whole = 1; /* of integers, which wrap */
         for (int64_t i = 0; i < s->extent; i++) {
             int64_t at = (k / s->inner * s->extent + i) * s->inner + k % s->inner;
-            product *= tensor_real(x, at);
-            tensor_set_real(arg_out(c, 0), at, product);
+            if (is_integer(x)) {
+                whole *= (uint64_t)tensor_integer(x, at);
+                tensor_set_integer(arg_out(c, 0), at, (int64_t)whole);
+            } else {
+                product *= tensor_real(x, at);
+                tensor_set_real(arg_out(c, 0), at, product);
+            }
         }
     }
     return NULL;
