@@ -20,6 +20,7 @@ typedef struct search {
     weft_var **queue;
     size_t nqueued, queue_capacity;
     size_t njoins; /* that the update needs */
+    size_t nown;   /* each rank's own statistics that it comes from */
     loss_finding *losses;
     size_t nlosses, losses_capacity;
 } search;
@@ -81,6 +82,22 @@ static weft_status refuse(const search *s, const weft_op *update, const weft_var
                             writer ? " makes it of a rank's rows, and no sum over ranks gives the whole's" : "");
 }
 
+static bool is_trained(const weft_var *v) {
+    return v->is_parameter && v->has_stop_gradient && !v->stop_gradient;
+}
+
+/* An op that keeps statistics of what it is given, as batch_norm does: each rank has its own (dp_infer_shapes). */
+static bool keeps_statistics(weft_op *op, const weft_var *var) {
+    bool reads = false;
+    FOR_EACH_ARG(op, false, u) reads |= u->var_id == var->id;
+    return !op_schema_of(op) || (reads && op_nargs(op, true) > 1);
+}
+
+static bool is_statistic(const search *s, const weft_var *var) {
+    weft_op *writer = s->flow.writer[var->id];
+    return writer && var->persistable && !is_trained(var) && keeps_statistics(writer, var);
+}
+
 /* Extents are a rank's, and the same on all where parts are equally large. */
 static bool is_equal(const search *s, uint32_t id) {
     return s->flow.held[id].hold == DP_SAME || (s->flow.held[id].hold == DP_EXTENT && !s->flow.plan->pads);
@@ -103,10 +120,15 @@ static weft_status enqueue_inputs(search *s, weft_op *op) {
     return NULL;
 }
 
-/* Addends are joined where backward ops have them whole, or where no other addends are in them. */
+/* Addends are joined where backward ops have them whole, or where no other addends are in them. What is kept of a rank's
+ * own statistics (their moving average) is its own too. */
 static weft_status look_at(search *s, weft_var *var, const weft_op *update, const weft_var *state) {
     const dp_value *held = &s->flow.held[var->id];
     weft_op *writer = s->flow.writer[var->id];
+    if (!is_trained(state) && is_statistic(s, var)) {
+        s->nown++;
+        return NULL;
+    }
     if (held->hold == DP_ROWS || !writer) return refuse(s, update, state, var);
     if (held->hold == DP_PARTIAL && ((op_role(writer) & WEFT_ROLE_BACKWARD) || !reads(&s->flow, writer, DP_PARTIAL)))
         return join(s, var);
@@ -118,24 +140,13 @@ static weft_status look_at(search *s, weft_var *var, const weft_op *update, cons
 static weft_status trace(search *s, weft_op *update, const weft_var *state) {
     s->update++;
     s->nqueued = 0;
-    s->njoins = 0;
+    s->njoins = s->nown = 0;
     TRY(enqueue_inputs(s, update));
     for (size_t i = 0; i < s->nqueued; i++) TRY(look_at(s, s->queue[i], update, state));
-    return s->nqueued && !s->njoins ? refuse(s, update, state, s->queue[0]) : NULL;
+    return s->nqueued && !s->njoins && !s->nown ? refuse(s, update, state, s->queue[0]) : NULL;
 }
 
 /* --- updates ------------------------------------------------------------------------------------------------------- */
-
-static bool is_trained(const weft_var *v) {
-    return v->is_parameter && v->has_stop_gradient && !v->stop_gradient;
-}
-
-/* An op that keeps statistics of what it is given, as batch_norm does: each rank has its own (dp_infer_shapes). */
-static bool keeps_statistics(weft_op *op, const weft_var *var) {
-    bool reads = false;
-    FOR_EACH_ARG(op, false, u) reads |= u->var_id == var->id;
-    return !op_schema_of(op) || (reads && op_nargs(op, true) > 1);
-}
 
 static bool must_be_equal(weft_op *op, const weft_var *var) {
     if (!var->persistable || var->kind != WEFT_DENSE_TENSOR || !var->has_tensor) return false;

@@ -318,6 +318,20 @@ Test(data_parallel, state_that_comes_from_a_ranks_rows_is_reported) {
     cr_assert_str_eq(message, "my_norm #0: m is each rank's own: it comes from its rows alone");
 }
 
+static const char *const averaged[] = {"var x float32 8,4",
+                                       "var m float32 4 persist",
+                                       "var kept float32 4 persist",
+                                       "var s float32 4",
+                                       "op my_norm X=x M=m -> MOut=m | op_role=0",
+                                       "op sum X=kept,m -> Out=s | op_role=2",
+                                       "op assign X=s -> Out=kept | op_role=2"};
+
+Test(data_parallel, averages_of_a_ranks_own_statistics_are_its_own) {
+    USE(averaged);
+    run_well("data_parallel: {ranks: 2}");
+    assert_types("my_norm sum assign");
+}
+
 /* --- sums over the batch ------------------------------------------------------------------------------------------ */
 
 /* A mean over weights: sum(h) / sum(c). */
