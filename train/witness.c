@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "executor/kernel.h"
 #include "train/trainer.h"
+#include "train/witness_parts.h"
 
 enum {
     MOST_ELEMENTS = 1 << 24, /* of state */
@@ -194,10 +195,10 @@ typedef struct givens {
     size_t count;
 } givens;
 
-static weft_status give_all(witness *w, draw d, givens *g) {
+static weft_status give_all(witness *w, draw d, size_t nranks, givens *g) {
     size_t nsets = w->q->before ? (size_t)w->q->nranks : 1;
-    g->state = ARENA_ARRAY(&w->memory, weft_tensors *, nsets);
-    g->feeds = ARENA_ARRAY(&w->memory, weft_tensors *, nsets);
+    g->state = ARENA_ARRAY(&w->memory, weft_tensors *, nsets + nranks);
+    g->feeds = ARENA_ARRAY(&w->memory, weft_tensors *, nsets + nranks);
     if (!g->state || !g->feeds) return base_out_of_memory();
     for (g->count = 0; g->count < nsets;) {
         size_t i = g->count++;
@@ -209,6 +210,23 @@ static weft_status give_all(witness *w, draw d, givens *g) {
         TRY(give_feeds(w, &d, p, g->feeds[i]));
     }
     return NULL;
+}
+
+/* Ranks of a graph get a set each in the place of the whole one. */
+static weft_status cut(witness *w, const weft_program *const *programs, size_t nprograms, size_t nranks, givens *g) {
+    weft_tensors *state = g->state[0], *feeds = g->feeds[0];
+    weft_status status = NULL;
+    for (g->count = 0; g->count < nranks && !status;) {
+        size_t i = g->count++;
+        g->state[i] = g->feeds[i] = NULL;
+        status = weft_tensors_create(w->context, &g->state[i]);
+        if (!status) status = weft_tensors_create(w->context, &g->feeds[i]);
+        if (!status) status = witness_add_parts(state, programs, nprograms, i, g->state[i]);
+        if (!status) status = witness_add_parts(feeds, programs, nprograms, i, g->feeds[i]);
+    }
+    weft_tensors_destroy(state);
+    weft_tensors_destroy(feeds);
+    return status;
 }
 
 static void givens_fini(const givens *g) {
@@ -224,8 +242,12 @@ static weft_status run(witness *w, const draw *d, const weft_program *const *pro
     weft_trainer *t = NULL;
     *out = (outcome){.ranks = NULL};
     weft_status status = NULL;
-    TRY_DONE(give_all(w, *d, &g));
+    TRY_DONE(give_all(w, *d, nranks, &g));
     bool each = w->q->before != NULL;
+    if (!each && nranks > 1 && witness_is_in_parts(programs, nprograms, g.feeds[0])) {
+        each = true;
+        TRY_DONE(cut(w, programs, nprograms, nranks, &g));
+    }
     weft_trainer_options o = {WEFT_TRAINER_OPTIONS_INIT,
                               .programs = programs,
                               .nprograms = nprograms,

@@ -18,11 +18,11 @@ static bool contradicts(const shape *declared, const shape *made) {
 /* Of other ops Paddle leaves declarations behind that its own inference overrides (ops/declared.c). */
 static bool moves_elements(const weft_op *op) {
     static const char *const types[] = {
-        "concat",          "split",          "slice",        "pad",           "stack",
-        "alltoall",        "c_allgather",    "all_to_all",   "c_concat",      "c_reducescatter",
-        "c_split",         "reshape2",       "reshape",      "transpose2",    "transpose",
-        "transpose2_grad", "fill_constant",  "aten_full",    "aten_new_full", "aten_view",
-        "aten_flatten",    "aten_unsqueeze", "aten_squeeze",
+        "concat",          "split",        "slice",         "pad",        "stack",
+        "alltoall",        "c_allgather",  "all_to_all",    "c_concat",   "c_reducescatter",
+        "c_split",         "reshape2",     "reshape",       "transpose2", "transpose",
+        "transpose2_grad", "aten_full",    "aten_new_full", "aten_view",  "aten_flatten",
+        "aten_unsqueeze",  "aten_squeeze",
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (op_is(op, types[i])) return true;
