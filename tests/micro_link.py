@@ -16,6 +16,7 @@ drawn:  COUNT shapes with the guard on, run there, or on threads where there is 
 import json, os, random, re, statistics, subprocess, sys
 import numpy as np
 
+CROWDED = 77  # exit status: others have the processors
 weft, folder, what = sys.argv[1:4]
 cluster = f'{folder}/gigabit.yaml'
 with open(cluster, 'w') as f:
@@ -130,9 +131,9 @@ def late_pairs(h, tokens, n):
                min((n - 1) * message, (n - 1) / n * product))
 
 
-def late(least, rounds=6):
+def late(least, rounds=10):
     """Small products and messages that last as long as those of a GPT-like layer, and take no processor for it. Of up to `rounds` runs each
-    pair's shortest count: a sleep ends late where others use the processors, never early."""
+    pair's shortest count: a sleep ends late where others use the processors, never early. Where they do so all the time nothing is said."""
     n, h, tokens = 2, 1024, 2048
     pairs = list(late_pairs(h, tokens, n))
     times = [(1e9, 1e9)] * len(pairs)
@@ -149,7 +150,8 @@ def late(least, rounds=6):
     for (words, _, _, _, most), (before, after) in zip(pairs, times):
         print(f'{words},{1e3 * before:.2f},{1e3 * after:.2f},{(before - after) / most:.3f}')
     print(f'layer,{n},{tokens // n},{h},,,,,,{share:.3f}')
-    sys.exit(share < least)
+    crowded = os.getloadavg()[0] > 2 * os.cpu_count()
+    sys.exit(0 if share >= least else CROWDED if crowded else 1)
 
 
 def launched(*args):

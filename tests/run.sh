@@ -15,7 +15,7 @@ counts=${WEFT_TEST_COUNTS:-/dev/null}
 runs_alone() { # TEST
     case $(basename "$1") in
     calibrate | comm_* | executor_* | far_device | far_engine | processes | trainer_faults | watchdog) ;;
-    hosts.sh | kept.sh | kill_sweep.sh | launched.sh | linear.sh | micropipe_network.sh | network.sh | processes.sh) ;;
+    hosts.sh | kept.sh | kill_sweep.sh | launched.sh | linear.sh | micro_link.sh | micropipe_network.sh | network.sh | processes.sh) ;;
     plan_scale | passes_bucket_bound | passes_bucket_plan) ;;
     *) return 1 ;;
     esac
