@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/reduce/reduce.h"
 
 /* --- max, min ----------------------------------------------------------------------------------------------------- */
 
@@ -78,27 +79,10 @@ typedef struct variance_state {
 static weft_status prepare_variances(kernel_prepare *p, bool root) {
     variance_state *s = KERNEL_STATE(p, variance_state);
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
-    size_t count;
-    const int64_t *dims = attr_ints(p->op, "dim", &count);
-    int64_t extents[2][WEFT_MAX_RANK], strides[2][LOOP_OPERANDS][WEFT_MAX_RANK], dense[WEFT_MAX_RANK];
-    bool gone[WEFT_MAX_RANK] = {false};
-    int n[2] = {0, 0};
     if (!s) return base_out_of_memory();
     TRY(require_real(p, x, "self"));
     TRY(require_present(p, out, "var"));
-    for (size_t k = 0; k < count; k++) {
-        int d = axis_of(x, dims[k]);
-        if (d < 0) return kernel_unsupported(p, "dim: expected a dimension of self, found %lld", (long long)dims[k]);
-        gone[d] = true;
-    }
-    strides_dense(x->ndim, x->dims, dense);
-    for (int d = 0; d < x->ndim; d++) {
-        int side = gone[d] || !count;
-        extents[side][n[side]] = x->dims[d];
-        strides[side][0][n[side]++] = dense[d];
-    }
-    loops_init(&s->kept, n[0], extents[0], 1, strides[0]);
-    loops_init(&s->gone, n[1], extents[1], 1, strides[1]);
+    TRY(reduce_dims(p, x, &s->kept, &s->gone));
     s->correction = attr_float(p->op, "correction", 1);
     s->root = root;
     TRY(require_like(p, x, out, s->kept.numel, "var"));

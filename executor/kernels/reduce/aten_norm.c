@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "executor/kernels/layout.h"
+#include "executor/kernels/reduce/reduce.h"
 
 /* --- one more element of a norm, and the norm ----------------------------------------------------------------------
  */
@@ -37,27 +38,10 @@ typedef struct norm_state {
 static weft_status prepare_norm(kernel_prepare *p) {
     norm_state *s = KERNEL_STATE(p, norm_state);
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
-    size_t count;
-    const int64_t *dims = attr_ints(p->op, "dim", &count);
-    int64_t extents[2][WEFT_MAX_RANK], strides[2][LOOP_OPERANDS][WEFT_MAX_RANK], dense[WEFT_MAX_RANK];
-    bool gone[WEFT_MAX_RANK] = {false}, all = !count;
-    int n[2] = {0, 0};
     if (!s) return base_out_of_memory();
     TRY(require_real(p, x, "self"));
     TRY(require_present(p, out, "out"));
-    for (size_t k = 0; k < count; k++) {
-        int d = axis_of(x, dims[k]);
-        if (d < 0) return kernel_unsupported(p, "dim: expected a dimension of self, found %lld", (long long)dims[k]);
-        gone[d] = true;
-    }
-    strides_dense(x->ndim, x->dims, dense);
-    for (int d = 0; d < x->ndim; d++) {
-        int side = gone[d] || all;
-        extents[side][n[side]] = x->dims[d];
-        strides[side][0][n[side]++] = dense[d];
-    }
-    loops_init(&s->kept, n[0], extents[0], 1, strides[0]);
-    loops_init(&s->gone, n[1], extents[1], 1, strides[1]);
+    TRY(reduce_dims(p, x, &s->kept, &s->gone));
     s->order = attr_float(p->op, "ord", 2);
     return require_like(p, x, out, s->kept.numel, "out");
 }

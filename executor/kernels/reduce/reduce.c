@@ -4,6 +4,7 @@
  * along the reduced dimensions, divided by their extent for a mean. */
 #include "executor/kernels/reduce/reduce.h"
 #include "executor/kernels/accumulate.h"
+#include "executor/kernels/layout.h"
 
 enum { X, DOUT };
 
@@ -11,6 +12,28 @@ typedef struct state {
     loops loops; /* over X's dims; operands: X (or d X), Out (or d Out) */
     double factor;
 } state;
+
+weft_status reduce_dims(const kernel_prepare *p, const tensor *x, loops *out_kept, loops *out_gone) {
+    size_t count;
+    const int64_t *dims = attr_ints(p->op, "dim", &count);
+    int64_t extents[2][WEFT_MAX_RANK], strides[2][LOOP_OPERANDS][WEFT_MAX_RANK], dense[WEFT_MAX_RANK];
+    bool gone[WEFT_MAX_RANK] = {false};
+    int n[2] = {0, 0};
+    for (size_t k = 0; k < count; k++) {
+        int d = axis_of(x, dims[k]);
+        if (d < 0) return kernel_unsupported(p, "dim: expected a dimension of self, found %lld", (long long)dims[k]);
+        gone[d] = true;
+    }
+    strides_dense(x->ndim, x->dims, dense);
+    for (int d = 0; d < x->ndim; d++) {
+        int side = gone[d] || !count;
+        extents[side][n[side]] = x->dims[d];
+        strides[side][0][n[side]++] = dense[d];
+    }
+    loops_init(out_kept, n[0], extents[0], 1, strides[0]);
+    loops_init(out_gone, n[1], extents[1], 1, strides[1]);
+    return NULL;
+}
 
 /* Strides of the result along X's dims: 0 where reduced. Every dim is reduced if reduce_all is set or `dim` is empty.
  */

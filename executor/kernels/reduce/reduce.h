@@ -10,4 +10,8 @@
 WEFT_MUST_USE weft_status reduce_loops(const kernel_prepare *p, const char *attr, const tensor *x, const tensor *result,
                                        loops *out);
 
+/* prepare: loops over the dimensions of x that stay, and over those in the attr `dim` of ATen's reduces, all of them if
+ * it is empty; operand 0 of both is x. */
+WEFT_MUST_USE weft_status reduce_dims(const kernel_prepare *p, const tensor *x, loops *out_kept, loops *out_gone);
+
 #endif
