@@ -6,7 +6,6 @@
 
 #include "ops/ops.h"
 #include "ops/view.h"
-#include "program/grow.h"
 
 typedef struct writer {
     weft_program *p;
@@ -96,11 +95,12 @@ static weft_status write_pad(const weft_op *op, const weft_var *x, weft_op *made
     return weft_op_set_attr_ints(made, "paddings", 2 * x->ndim, paddings);
 }
 
+/* -1, "as X has it", where it repeats nothing: that is the same of a part. */
 static weft_status write_expand(const weft_op *op, const weft_var *x, weft_op *made) {
     int64_t kept[WEFT_MAX_RANK];
     const weft_var *out = weft_op_output(op, "out", 0);
-    (void)x;
-    for (size_t d = 0; d < out->ndim; d++) kept[d] = out->dims[d];
+    size_t more = out->ndim - x->ndim;
+    for (size_t d = 0; d < out->ndim; d++) kept[d] = d >= more && x->dims[d - more] == out->dims[d] ? -1 : out->dims[d];
     return weft_op_set_attr_ints(made, "shape", out->ndim, kept);
 }
 
