@@ -1,4 +1,4 @@
-"""Trains a small model with Paddle for a few steps and prints its losses: `paddle_train.py serial|engine|engine_own|fleet MODEL`.
+"""Trains a small model with Paddle for a few steps and prints its losses: `paddle_train.py serial|engine|engine_own|fleet|fleet_merge MODEL`.
 
 As many processes as PADDLE_TRAINERS_NUM says run it, each with its own PADDLE_TRAINER_ID. The scripts are those of
 any user; the two lines about weft are the difference.
@@ -95,8 +95,8 @@ def train(name):
     return [float(np.reshape(loss, -1)[0]) for loss in history["loss"]], trainer.main_program
 
 
-def fleet(name):
-    """A static program that fleet makes data parallel."""
+def fleet(name, **chosen):
+    """A static program that fleet makes data parallel. `chosen`: of its strategy."""
     import weft.paddle
     from paddle.distributed import fleet as own
 
@@ -111,12 +111,19 @@ def fleet(name):
         loss = nn.CrossEntropyLoss()(model(feeds[0]), feeds[1])
         strategy = own.DistributedStrategy()
         strategy.without_graph_optimization, strategy.fuse_all_reduce_ops = True, True
+        for key, value in chosen.items():
+            setattr(strategy, key, value)
         own.distributed_optimizer(paddle.optimizer.AdamW(0.002), strategy).minimize(loss)
     executor = paddle.static.Executor(paddle.CPUPlace())
     executor.run(startup)
     rows = np.array_split(np.arange(BATCH), RANKS)[RANK]
     losses = [float(executor.run(main, feed={"x": x[rows], "y": y[rows]}, fetch_list=[loss])[0]) for _ in range(STEPS)]
     return losses, main
+
+
+def fleet_merge(name):
+    """The same, with an update for every two steps."""
+    return fleet(name, gradient_merge=True, gradient_merge_configs={"k_steps": 2, "avg": True})
 
 
 if __name__ == "__main__":

@@ -205,6 +205,13 @@ class Scripts(unittest.TestCase):
             with self.subTest(model=model, processes=count):
                 self.compare("fleet", model, count)
 
+    def test_fleet_with_gradients_of_two_steps(self):
+        """All steps are of one batch: every other one finds other parameters."""
+        serial, = processes("serial", "mlp")
+        found = processes("fleet_merge", "mlp", 2)
+        losses = np.mean([f["losses"] for f in found], axis=0)
+        np.testing.assert_allclose(losses, [serial["losses"][i // 2] for i in range(len(losses))], rtol=1e-4)
+
     def test_pass_time_beside_paddles(self):
         done, own = (processes(how, "mlp", 2)[0] for how in ("engine", "engine_own"))
         print(f"\nthe Engine's data-parallel optimization of mlp: {done['pass_ms']:.1f} ms of Weft's, {own['pass_ms']:.1f} ms of "

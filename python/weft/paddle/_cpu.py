@@ -11,11 +11,12 @@ from paddle.base import core
 from paddle.distributed.auto_parallel.static import engine as static_engine
 from paddle.distributed.auto_parallel.static.cluster import Cluster
 from paddle.distributed.auto_parallel.static.process_group import ProcessGroup
+from paddle.distributed.fleet.fleet import Fleet
 from paddle.distributed.fleet.meta_optimizers.common import CollectiveHelper
-from paddle.distributed.fleet.meta_optimizers.raw_program_optimizer import RawProgramOptimizer
 
 from .. import _errors
 
+STREAM_WAITS = ("c_sync_calc_stream", "c_sync_comm_stream", "sync_calc_stream", "sync_comm_stream")
 _own: dict[tuple[Any, str], Any] = {}  # what was replaced, by (holder, name)
 _made: set[int] = set()  # rings that have a communicator
 
@@ -52,16 +53,21 @@ def _instantiate(group: Any) -> None:
         group._is_instantiate = True
 
 
-def _init_communicator(_helper: Any, _program: Any, _here: Any, _ends: Any, _rank: Any, ring: int, *_waits: Any) -> None:
-    connect(ring)
+def _init_communicator(_helper: Any, _program: Any, here: Any, ends: Sequence[str], _rank: Any, ring: int, *_waits: Any,
+                       **_more: Any) -> None:
+    if here:  # else the others only wait for one another
+        connect(ring, [_env().trainer_endpoints.index(end) for end in ends])
 
 
-def _broadcast_params(optimizer: Any, ring: int) -> None:
-    """fleet's own, less the wait for a stream that a CPU does not have."""
-    _own[RawProgramOptimizer, "_broadcast_params"](optimizer, ring)
-    block = optimizer.startup_program.global_block()
-    for index in reversed([i for i, op in enumerate(block.ops) if op.type in ("c_sync_comm_stream", "sync_comm_stream")]):
-        block._remove_op(index)
+def _minimize(fleet: Any, loss: Any, startup: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """fleet's own, less the waits for streams that a CPU does not have."""
+    made = _own[Fleet, "_minimize_impl"](fleet, loss, startup, *args, **kwargs)
+    if not paddle.in_dynamic_mode():
+        for program in (loss.block.program, startup or paddle.static.default_startup_program()):
+            for block in program.blocks:
+                for index in reversed([i for i, op in enumerate(block.ops) if op.type in STREAM_WAITS]):
+                    block._remove_op(index)
+    return made
 
 
 def _cluster(*_args: Any, **_kwargs: Any) -> Any:
@@ -81,7 +87,7 @@ def install() -> None:
     _replace(ProcessGroup, "instantiate", _instantiate)
     _replace(static_engine, "get_default_cluster", _cluster)
     _replace(CollectiveHelper, "_init_communicator", _init_communicator)
-    _replace(RawProgramOptimizer, "_broadcast_params", _broadcast_params)
+    _replace(Fleet, "_minimize_impl", _minimize)
     if not paddle.__version__.startswith("2."):
         _replace(paddle.device, "synchronize", lambda device=None: None)  # Paddle's own knows devices alone
 
