@@ -149,8 +149,7 @@ weft_status infer_aten_upsample(infer *i) {
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
     if (n > 3 || (size_t)x->ndim != n + 2)
         return infer_error(i, "expected images of %zu dimensions, found %d", n + 2, x->ndim);
-    if (nsizes != n && nfactors != n)
-        return infer_error(i, "expected output_size or scale_factors of %zu numbers", n);
+    if (nsizes != n && nfactors != n) return infer_error(i, "expected output_size or scale_factors of %zu numbers", n);
     shape out = *x;
     for (size_t d = 0; d < n; d++) {
         int64_t *extent = &out.dims[2 + d];

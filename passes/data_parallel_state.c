@@ -1,6 +1,6 @@
-/* data_parallel_state.c: state that all ranks must have alike. What an update reads is followed back to the addends that
- * it comes from, and those are joined where they are made: gradients that no op_role_var names, of optimizers and of
- * updates by hand (static.gradients and assign). What comes from a rank's rows in another way is refused.
+/* data_parallel_state.c: state that all ranks must have alike. What an update reads is followed back to the addends
+ * that it comes from, and those are joined where they are made: gradients that no op_role_var names, of optimizers and
+ * of updates by hand (static.gradients and assign). What comes from a rank's rows in another way is refused.
  *
  * On the way it looks at losses: one that is no mean (or sum) of ranks' losses is told. */
 #include "passes/data_parallel_flow.h"
@@ -35,7 +35,8 @@ static bool reads(const dp_flow *f, weft_op *op, dp_hold hold) {
     return false;
 }
 
-/* --- what an update comes from ------------------------------------------------------------------------------------- */
+/* --- what an update comes from -------------------------------------------------------------------------------------
+ */
 
 weft_var *dp_param_of(const dp_flow *f, const weft_var *grad) {
     for (int depth = 0; grad && depth < 8; depth++) {
@@ -75,11 +76,12 @@ static weft_status join(search *s, weft_var *var) {
 static weft_status refuse(const search *s, const weft_op *update, const weft_var *state, const weft_var *from) {
     char place[160], maker[160];
     weft_op *writer = s->flow.writer[from->id];
-    return weft_pass_refuse(s->flow.plan->pass,
-                            "%s updates %s, which must be equal on all ranks, from %s, which differs between them: %s%s",
-                            op_place(update, place, sizeof place), state->name->bytes, from->name->bytes,
-                            writer ? op_place(writer, maker, sizeof maker) : "it is fed",
-                            writer ? " makes it of a rank's rows, and no sum over ranks gives the whole's" : "");
+    return weft_pass_refuse(
+        s->flow.plan->pass,
+        "%s updates %s, which must be equal on all ranks, from %s, which differs between them: %s%s",
+        op_place(update, place, sizeof place), state->name->bytes, from->name->bytes,
+        writer ? op_place(writer, maker, sizeof maker) : "it is fed",
+        writer ? " makes it of a rank's rows, and no sum over ranks gives the whole's" : "");
 }
 
 static bool is_trained(const weft_var *v) {
@@ -120,8 +122,8 @@ static weft_status enqueue_inputs(search *s, weft_op *op) {
     return NULL;
 }
 
-/* Addends are joined where backward ops have them whole, or where no other addends are in them. What is kept of a rank's
- * own statistics (their moving average) is its own too. */
+/* Addends are joined where backward ops have them whole, or where no other addends are in them. What is kept of a
+ * rank's own statistics (their moving average) is its own too. */
 static weft_status look_at(search *s, weft_var *var, const weft_op *update, const weft_var *state) {
     const dp_value *held = &s->flow.held[var->id];
     weft_op *writer = s->flow.writer[var->id];
@@ -146,7 +148,8 @@ static weft_status trace(search *s, weft_op *update, const weft_var *state) {
     return s->nqueued && !s->njoins && !s->nown ? refuse(s, update, state, s->queue[0]) : NULL;
 }
 
-/* --- updates ------------------------------------------------------------------------------------------------------- */
+/* --- updates -------------------------------------------------------------------------------------------------------
+ */
 
 static bool must_be_equal(weft_op *op, const weft_var *var) {
     if (!var->persistable || var->kind != WEFT_DENSE_TENSOR || !var->has_tensor) return false;
@@ -170,7 +173,8 @@ static weft_status check_writes(search *s, weft_op *op) {
     return NULL;
 }
 
-/* --- losses -------------------------------------------------------------------------------------------------------- */
+/* --- losses --------------------------------------------------------------------------------------------------------
+ */
 
 weft_var *dp_loss_of(weft_op *op) {
     static const char suffix[] = "@GRAD";
@@ -207,7 +211,8 @@ static weft_status report_loss(const search *s, const loss_finding *l) {
                           l->loss->name->bytes, is, is);
 }
 
-/* --- means --------------------------------------------------------------------------------------------------------- */
+/* --- means ---------------------------------------------------------------------------------------------------------
+ */
 
 static bool reads_forward(const weft_var *v) {
     FOR_EACH_USE(u, v) {
@@ -217,15 +222,16 @@ static bool reads_forward(const weft_var *v) {
     return false;
 }
 
-/* A mean of a rank's rows that is told: what nothing else is made of, or a loss, which is taken for one as its gradients
- * are. */
+/* A mean of a rank's rows that is told: what nothing else is made of, or a loss, which is taken for one as its
+ * gradients are. */
 static weft_status note_mean(search *s, weft_op *op, weft_var *v) {
     dp_plan *plan = s->flow.plan;
     const dp_value *held = &s->flow.held[v->id];
     shape own = shape_env_get(&plan->part, v);
     bool is_loss = op_role(op) & WEFT_ROLE_LOSS;
     bool is_mean = held->hold == DP_PARTIAL ? held->reduce == WEFT_REDUCE_AVG : held->hold == DP_OWN && is_loss;
-    if (!is_mean || shape_numel(&own) != 1 || v->persistable || v->block != plan->block || s->flow.writer[v->id] != op) return NULL;
+    if (!is_mean || shape_numel(&own) != 1 || v->persistable || v->block != plan->block || s->flow.writer[v->id] != op)
+        return NULL;
     if (!is_loss && reads_forward(v)) return NULL;
     TRY(grow(plan->scratch, &plan->means, &plan->means_capacity, plan->nmeans + 1, sizeof *plan->means));
     plan->means[plan->nmeans++] = v;
@@ -240,7 +246,8 @@ static weft_status find_means(search *s) {
     return NULL;
 }
 
-/* --- all ----------------------------------------------------------------------------------------------------------- */
+/* --- all -----------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status walk(search *s) {
     TRY(dp_flow_begin(&s->flow, s->flow.plan));

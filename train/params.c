@@ -117,7 +117,8 @@ static weft_status take_rounded(const weft_trainer *t, int rank, int32_t value, 
     return executor_unstage(t->executor, rank, value);
 }
 
-/* Startup programs of Paddle make the counts of a metric a vector one element longer than the op, which drops the last. */
+/* Startup programs of Paddle make the counts of a metric a vector one element longer than the op, which drops the last.
+ */
 static weft_tensor without_spare_count(const weft_plan *plan, int32_t value, const tensor *to, weft_tensor from) {
     const plan_instr *reader = find_reader(plan, value);
     bool is_longer = from.ndim == 1 && from.dims[0] == to->numel + 1;
@@ -205,12 +206,14 @@ weft_status weft_trainer_set_scalar(weft_trainer *t, const char *n, double numbe
         if (value < 0) continue;
         const tensor *to = &state->values[value];
         double bytes;
-        weft_tensor one = {.name = n, .dtype = to->dtype, .ndim = (size_t)to->ndim, .data = &bytes, .nbytes = sizeof bytes};
+        weft_tensor one = {
+            .name = n, .dtype = to->dtype, .ndim = (size_t)to->ndim, .data = &bytes, .nbytes = sizeof bytes};
         for (int d = 0; d < to->ndim; d++) one.dims[d] = to->dims[d];
         if (to->numel != 1 || !put_scalar(to->dtype, number, &one))
             return weft_status_create(WEFT_INVALID_ARGUMENT, NULL, "\"%s\": expected one number, found %s", n,
                                       type_text(to->dtype, one.ndim, one.dims, (char[200]){0}, 200));
         return weft_trainer_set(t, n, &one);
     }
-    return t->nlocal < t->nranks ? NULL : weft_status_create(WEFT_NOT_FOUND, NULL, "no rank has a persistable \"%s\"", n);
+    return t->nlocal < t->nranks ? NULL
+                                 : weft_status_create(WEFT_NOT_FOUND, NULL, "no rank has a persistable \"%s\"", n);
 }

@@ -44,7 +44,7 @@ struct weft_trainer {
     weft_executor *executor;
     feed_target *targets; /* of all ranks of this process; room for every feed */
     size_t ntargets, target_capacity;
-    bool is_fed; /* by weft_trainer_feed: the feeds are of the next step, whatever its number */
+    bool is_fed;  /* by weft_trainer_feed: the feeds are of the next step, whatever its number */
     bool has_fed; /* the targets that are set once */
     trainer_fetch *fetches;
     size_t nfetches;

@@ -123,10 +123,10 @@ typedef struct fx_reader {
     size_t group_capacity;
     int64_t world_size; /* 0: the graph does not say */
     const mesh *mesh;   /* NULL: the graph names none */
-    buffer kept;      /* what fx_json keeps of the sections that were read */
-    buffer made;      /* text in the making */
-    size_t at;        /* where the entry begins that is being read */
-    int64_t noutputs; /* read so far */
+    buffer kept;        /* what fx_json keeps of the sections that were read */
+    buffer made;        /* text in the making */
+    size_t at;          /* where the entry begins that is being read */
+    int64_t noutputs;   /* read so far */
     size_t nproblems;
     weft_status first_problem;
 } fx_reader;

@@ -21,11 +21,10 @@ enum { NROWS = sizeof texts / sizeof *texts };
 
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
-static const char *const type_words[] = {[FX_INT] = "int",         [FX_FLOAT] = "float",
-                                         [FX_FLOAT64] = "float64", [FX_BOOL] = "bool",
-                                         [FX_STRING] = "string",   [FX_INTS] = "ints",
-                                         [FX_FLOATS] = "floats",   [FX_FLOAT64S] = "float64s", [FX_DTYPE] = "dtype",
-                                         [FX_RING] = "ring",       [FX_REDUCE_TYPE] = "reduce_type"};
+static const char *const type_words[] = {
+    [FX_INT] = "int",       [FX_FLOAT] = "float", [FX_FLOAT64] = "float64",        [FX_BOOL] = "bool",
+    [FX_STRING] = "string", [FX_INTS] = "ints",   [FX_FLOATS] = "floats",          [FX_FLOAT64S] = "float64s",
+    [FX_DTYPE] = "dtype",   [FX_RING] = "ring",   [FX_REDUCE_TYPE] = "reduce_type"};
 enum { NTYPES = sizeof type_words / sizeof *type_words };
 
 static const char *const reduce_words[] = {[WEFT_REDUCE_SUM] = "sum",
@@ -214,8 +213,8 @@ static weft_status parse_outs(const row_parser *p) {
 
 static table_probe find_place(const fx_table *t, const char *target, size_t nbytes) {
     table_probe at = table_find(&t->by_target, base_hash(target, nbytes));
-    while (at.item != TABLE_NONE && (strlen(t->rows[at.item].target) != nbytes ||
-                                     memcmp(t->rows[at.item].target, target, nbytes) != 0))
+    while (at.item != TABLE_NONE &&
+           (strlen(t->rows[at.item].target) != nbytes || memcmp(t->rows[at.item].target, target, nbytes) != 0))
         table_next(&t->by_target, &at);
     return at;
 }

@@ -98,7 +98,8 @@ static bool is_value(const fx_value *value, weft_var *const *vars, uint32_t coun
 static weft_status as_getitem(fx_writer *w, node *n, bool *out_is) {
     const slot *x = op_find_slot(n->op, false, "X");
     *out_is = false;
-    if (!(op_is(n->op, "getitem") || op_is(n->op, "getitem_list")) || !n->ninputs || !x || op_nslots(n->op, false) != 1) return NULL;
+    if (!(op_is(n->op, "getitem") || op_is(n->op, "getitem_list")) || !n->ninputs || !x || op_nslots(n->op, false) != 1)
+        return NULL;
     const fx_current *c = &w->current[n->inputs[0]->id];
     if (!c->list) return NULL;
     const fx_value *member = &c->list->value.items[c->item];

@@ -1,7 +1,7 @@
 /* Recorded serial programs of some 60 op types, with random placements of a few of their vars on random meshes. The
  * programs of all ranks must be safe and leave what the serial program leaves. With a
- * mistake they may not be proved, unless they leave the same. 200 of them, 60 under sanitizers, 5,000 with WEFT_LONG_TESTS.
- *     spmd_random FIRST [COUNT]     tells what is left unproved, and why: few may be */
+ * mistake they may not be proved, unless they leave the same. 200 of them, 60 under sanitizers, 5,000 with
+ * WEFT_LONG_TESTS. spmd_random FIRST [COUNT]     tells what is left unproved, and why: few may be */
 #include <glob.h>
 #include <math.h>
 #include <stdlib.h>
@@ -38,10 +38,11 @@ typedef struct recorded {
     double mean_loss;
 } recorded;
 
-/* With a mistake the first four were proved, and wrong: all but one of these declared other extents than their ops make,
- * of what is turned and of what is put together. The others were not proved: parts of sums, members of a concatenation,
- * some rows of uneven columns, slices that an op reads, factors that stand elsewhere in what is turned, columns of what
- * was filled up and lies behind others, one group of channels a rank, constants among parts that differ. */
+/* With a mistake the first four were proved, and wrong: all but one of these declared other extents than their ops
+ * make, of what is turned and of what is put together. The others were not proved: parts of sums, members of a
+ * concatenation, some rows of uneven columns, slices that an op reads, factors that stand elsewhere in what is turned,
+ * columns of what was filled up and lies behind others, one group of channels a rank, constants among parts that
+ * differ. */
 static const int kept[] = {951, 2766, 4073, 1482, 207, 572, 1791, 2541, 394, 769, 412, 4736, 722, 3104, 315};
 
 static weft_context *context;

@@ -89,7 +89,8 @@ static void test_limits(void) {
     note_step(&h, 10);
     check(watch_limit(&h, LEAST, FIRST) == LEAST, "short waits are within the floor");
     for (int i = 0; i < WATCH_STEPS; i++) note_step(&h, i < 5 ? 9000 : 100);
-    check(watch_limit(&h, LEAST, FIRST) == 1000, "5 of 100 do not show: %lld", (long long)watch_limit(&h, LEAST, FIRST));
+    check(watch_limit(&h, LEAST, FIRST) == 1000, "5 of 100 do not show: %lld",
+          (long long)watch_limit(&h, LEAST, FIRST));
     for (int i = 0; i < WATCH_STEPS; i++) note_step(&h, i < 6 ? 9000 : 100);
     check(watch_limit(&h, LEAST, FIRST) == 90000, "6 of 100 do");
     for (int i = 0; i < WATCH_STEPS; i++) note_step(&h, 10);

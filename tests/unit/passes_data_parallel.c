@@ -197,9 +197,8 @@ static const char *const by_hand[] = {LINEAR_VARS,
 Test(data_parallel, an_update_by_hand_gets_its_reduce_where_the_gradient_is_made) {
     USE(by_hand);
     run_well("data_parallel: {ranks: 2}");
-    assert_types(
-        "matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale scale "
-        "elementwise_sub assign");
+    assert_types("matmul_v2 reduce_mean fill_constant reduce_mean_grad matmul_v2_grad c_allreduce_sum scale scale "
+                 "elementwise_sub assign");
 }
 
 static const char *const own_grad[] = {LINEAR_VARS, FORWARD, "op my_grad X=x -> G=w@GRAD | op_role=1", SGD};
@@ -336,13 +335,20 @@ Test(data_parallel, averages_of_a_ranks_own_statistics_are_its_own) {
 
 /* A mean over weights: sum(h) / sum(c). */
 static const char *const quotient[] = {
-    LINEAR_VARS, "var c float32 8,1", "var total float32 -", "var count float32 -", "var total@GRAD float32 -",
-    "op matmul_v2 X=x Y=w -> Out=h | op_role=0", "op reduce_sum X=h -> Out=total | op_role=0 reduce_all=true",
+    LINEAR_VARS,
+    "var c float32 8,1",
+    "var total float32 -",
+    "var count float32 -",
+    "var total@GRAD float32 -",
+    "op matmul_v2 X=x Y=w -> Out=h | op_role=0",
+    "op reduce_sum X=h -> Out=total | op_role=0 reduce_all=true",
     "op reduce_sum X=c -> Out=count | op_role=0 reduce_all=true",
-    "op elementwise_div X=total Y=count -> Out=loss | op_role=256 axis=-1", SEED,
+    "op elementwise_div X=total Y=count -> Out=loss | op_role=256 axis=-1",
+    SEED,
     "op elementwise_div_grad X=total Y=count Out=loss Out@GRAD=loss@GRAD -> X@GRAD=total@GRAD | op_role=1 axis=-1",
     "op reduce_sum_grad X=h Out@GRAD=total@GRAD -> X@GRAD=h@GRAD | op_role=1 reduce_all=true",
-    "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD", SGD};
+    "op matmul_v2_grad X=x Y=w Out@GRAD=h@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
+    SGD};
 
 Test(data_parallel, a_loss_that_is_no_mean_is_told) {
     USE(quotient);
@@ -356,9 +362,8 @@ Test(data_parallel, a_loss_that_is_no_mean_is_told) {
 Test(data_parallel, tokens_joins_sums_before_they_are_divided) {
     USE(quotient);
     run_well("data_parallel: {ranks: 2, reduce: tokens}");
-    assert_types(
-        "matmul_v2 reduce_sum c_allreduce_sum reduce_sum c_allreduce_sum elementwise_div fill_constant "
-        "elementwise_div_grad reduce_sum_grad matmul_v2_grad c_allreduce_sum sgd");
+    assert_types("matmul_v2 reduce_sum c_allreduce_sum reduce_sum c_allreduce_sum elementwise_div fill_constant "
+                 "elementwise_div_grad reduce_sum_grad matmul_v2_grad c_allreduce_sum sgd");
 }
 
 Test(data_parallel, tokens_scales_gradients_of_means) {
@@ -369,8 +374,11 @@ Test(data_parallel, tokens_scales_gradients_of_means) {
 
 /* --- feeds that are no rows --------------------------------------------------------------------------------------- */
 
-static const char *const positions[] = {"var x float32 -1,-1,4",  "var p float32 -1,4",  "var fixed float32 8,1,1",
-                                        "var a float32 -1,-1,4",  "var b float32 -1,-1,4",
+static const char *const positions[] = {"var x float32 -1,-1,4",
+                                        "var p float32 -1,4",
+                                        "var fixed float32 8,1,1",
+                                        "var a float32 -1,-1,4",
+                                        "var b float32 -1,-1,4",
                                         "op elementwise_add X=x Y=p -> Out=a | op_role=0 axis=-1",
                                         "op elementwise_mul X=a Y=fixed -> Out=b | op_role=0 axis=-1"};
 
@@ -392,9 +400,8 @@ static const char *const rows[] = {LOOKUP_VARS, LOOKUP,
 Test(data_parallel, rows_of_all_ranks_are_gathered_before_the_lookups_gradient) {
     USE(rows);
     run_well("data_parallel: {ranks: 2}");
-    assert_types(
-        "lookup_table_v2 reduce_mean fill_constant reduce_mean_grad c_allgather c_allgather scale "
-        "lookup_table_v2_grad sgd");
+    assert_types("lookup_table_v2 reduce_mean fill_constant reduce_mean_grad c_allgather c_allgather scale "
+                 "lookup_table_v2_grad sgd");
     cr_assert_eq(var("w@GRAD")->kind, WEFT_SELECTED_ROWS);
     cr_assert_str_eq(placed("ids@ALL"), "8,1 [-1,-1]");
     cr_assert_str_eq(placed("h@GRAD@ALL"), "8,1,3 [-1,-1,-1]");

@@ -63,7 +63,8 @@ static void check_args(const fx_row *row, const op_schema *s) {
             cr_assert(in, "%s: %s has no input %s", row->target, row->op_type, arg->to);
             cr_expect_eq(in->arity == SLOT_LIST, arg->kind == FX_TENSORS, "%s: %s", row->target, arg->to);
             cr_expect(!arg->may_be_null || in->arity == SLOT_OPTIONAL, "%s: %s", row->target, arg->to);
-            if (arg->places) cr_expect(find_attr(s, arg->places), "%s: %s has no attr %s", row->target, row->op_type, arg->places);
+            if (arg->places)
+                cr_expect(find_attr(s, arg->places), "%s: %s has no attr %s", row->target, row->op_type, arg->places);
             given += in->arity == SLOT_ONE;
         } else if (arg->kind == FX_VALUE || arg->kind == FX_IMPLIED) {
             const attr_schema *attr = find_attr(s, arg->to);

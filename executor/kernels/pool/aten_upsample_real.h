@@ -93,8 +93,7 @@ static void NAME(resize)(const upsample_state *s, const REAL *x, REAL *y) {
     NAME(place) places[SPATIAL];
     for (int64_t i = 0; i < s->to_numel; i++) {
         NAME(places_of)(s, i, places);
-        for (int64_t p = 0; p < s->planes; p++)
-            y[p * s->to_numel + i] = NAME(sum_of)(s, places, x + p * s->from_numel);
+        for (int64_t p = 0; p < s->planes; p++) y[p * s->to_numel + i] = NAME(sum_of)(s, places, x + p * s->from_numel);
     }
 }
 
