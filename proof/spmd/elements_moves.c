@@ -70,17 +70,9 @@ static bool padded_elements(walk *w, size_t rank, uint32_t argument, const weft_
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
-/* The pad that makes the term; NULL: none does. */
-static const weft_op *pad_of(const terms *t, uint32_t id) {
-    if (!term_is(t, id, HEAD_OUT)) return NULL;
-    uint32_t of = term_args(t, id)[0].term;
-    const weft_op *op = term_is(t, of, HEAD_OP) ? term_head(t, of)->op : NULL;
-    return op && op_is(op, "pad") && t->items[of].nargs == 1 && term_args(t, of)[0].factor == FACTOR_ONE ? op : NULL;
-}
-
 bool elements_are_moved(const lifter *l, size_t rank, uint32_t id) {
     view_joint j;
-    return term_is(l->t, id, HEAD_FLAT) || view_argument(l->t, id) != TERM_NONE || pad_of(l->t, id) ||
+    return term_is(l->t, id, HEAD_FLAT) || view_argument(l->t, id) != TERM_NONE || view_pad_of(l->t, id) ||
            view_joint_of(l->t, id, &j) || elements_collective(l, rank, id);
 }
 
@@ -88,7 +80,7 @@ bool elements_make(walk *w, size_t rank, uint32_t id, elements *out) {
     const lifter *l = w->l;
     const terms *t = l->t;
     view_joint j;
-    const weft_op *op = elements_collective(l, rank, id), *pad = pad_of(t, id);
+    const weft_op *op = elements_collective(l, rank, id), *pad = view_pad_of(t, id);
     if (view_argument(t, id) != TERM_NONE) return moved_elements(w, rank, id, out);
     if (!elements_room(w, id, out)) return false;
     if (term_is(t, id, HEAD_FLAT)) return flat_elements(w, rank, id, out);

@@ -14,7 +14,7 @@ typedef struct reading {
     int64_t *held; /* by input: the rank's extent of what is sharded, or -1 */
     axes_rule rule;
     size_t nin, nout;
-    const char *attr; /* that counts what is sharded; NULL: none does; */
+    const char *attr; /* that counts what is sharded; NULL: none does */
     int element;      /* of it, where it is a list */
     int split;        /* how what is sharded is split */
     int64_t extent;   /* where the split is not even: the rank's, which all that are sharded must have */

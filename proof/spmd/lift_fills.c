@@ -49,12 +49,9 @@ weft_status lift_fill_as_unequal_part(lifter *l, size_t rank, axis_placement lik
 static uint32_t constant_in(const terms *t, uint32_t id) {
     uint32_t moved = view_argument(t, id);
     if (moved != TERM_NONE) return term_is(t, moved, HEAD_FILL) ? moved : TERM_NONE;
-    if (!term_is(t, id, HEAD_OUT) || !term_is(t, term_args(t, id)[0].term, HEAD_OP)) return TERM_NONE;
-    uint32_t of = term_args(t, id)[0].term;
-    const weft_op *op = term_head(t, of)->op;
-    if (!op || !op_is(op, "pad") || t->items[of].nargs != 1 || term_args(t, of)[0].factor != FACTOR_ONE)
-        return TERM_NONE;
-    uint32_t own = term_args(t, of)[0].term;
+    const weft_op *op = view_pad_of(t, id);
+    if (!op) return TERM_NONE;
+    uint32_t own = term_args(t, term_args(t, id)[0].term)[0].term;
     double number = attr_float(op, "pad_value", 0), had = term_head(t, own)->number;
     return term_is(t, own, HEAD_FILL) && memcmp(&number, &had, sizeof had) == 0 ? own : TERM_NONE;
 }

@@ -6,6 +6,7 @@
 
 #include "ops/ops.h"
 #include "ops/view.h"
+#include "proof/equivalence/read.h"
 
 typedef struct writer {
     weft_program *p;
@@ -19,16 +20,14 @@ static uint32_t root_of(const writer *w, uint32_t var) {
     return w->root[var] ? w->root[var] - 1 : var;
 }
 
-static bool is_view(weft_op *op, const slot *output) {
-    return op_has_effect(op, OP_VIEWS) && op_viewed_slot(op, output) != NULL;
+static bool is_view(weft_op *op, const slot *out) {
+    return op_has_effect(op, OP_VIEWS) && op_viewed_slot(op, out) != NULL;
 }
 
 /* --- the ops ------------------------------------------------------------------------------------------------------ */
 
 static bool knows_dims(const weft_var *v) {
-    for (size_t d = 0; v && d < v->ndim; d++)
-        if (v->dims[d] < 0) return false;
-    return v && v->has_tensor && v->kind == WEFT_DENSE_TENSOR && v->ndim <= WEFT_MAX_RANK;
+    return v && var_knows_dims(v) && v->ndim <= WEFT_MAX_RANK;
 }
 
 static int64_t from_front(int64_t n, int64_t extent) {

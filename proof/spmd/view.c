@@ -121,6 +121,13 @@ uint32_t view_argument(const terms *t, uint32_t id) {
     return op_is(op, "transpose2") || op_is(op, "split") ? slot_argument(t, from, "X") : TERM_NONE;
 }
 
+const weft_op *view_pad_of(const terms *t, uint32_t id) {
+    if (!term_is(t, id, HEAD_OUT)) return NULL;
+    uint32_t of = term_args(t, id)[0].term;
+    const weft_op *op = term_is(t, of, HEAD_OP) ? term_head(t, of)->op : NULL;
+    return op && op_is(op, "pad") && t->items[of].nargs == 1 && term_args(t, of)[0].factor == FACTOR_ONE ? op : NULL;
+}
+
 static bool is_transpose(const weft_op *op) {
     return op_is(op, "transpose2") || op_is(op, "transpose2_grad");
 }

@@ -42,6 +42,8 @@ bool view_add_pieces(view *v, size_t at, int64_t *offsets, size_t n);
 
 /* What the term moves the elements of; TERM_NONE: it does something else, or puts several together. */
 uint32_t view_argument(const terms *t, uint32_t id);
+/* The pad of one argument that makes the term; NULL: none does. */
+const weft_op *view_pad_of(const terms *t, uint32_t id);
 /* What that move makes of a view of its argument; false: none. */
 bool view_move(const terms *t, uint32_t id, view *v);
 /* False: the term is not put together so. */
