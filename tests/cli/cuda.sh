@@ -203,6 +203,10 @@ for call in ncclBroadcast ncclAllGather ncclReduceScatter; do
     # shellcheck disable=SC2086
     says 1 'rank [01], .*a failure of the stand-in' "$call fails" \
         cuda WEFT_STANDIN_FAIL=$call:1 "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
+    # shellcheck disable=SC2086
+    says 1 'rank [01], .*a failure of the stand-in' "$call fails, and an abort launches late what another began" \
+        cuda WEFT_STANDIN_FAIL=$call:1 WEFT_STANDIN_BEND=groupend.slow:1,abort.late:0 \
+        "$weft" run "$folder/told.yaml" --ranks 2 $feed --device cuda
 done
 cat >"$folder/pair.yaml" <<EOF
 weft: 1

@@ -271,6 +271,7 @@ static void wait_for_graphs(const standin_comm *c) {
 }
 
 ncclResult_t standin_end_comm(standin_comm *c, bool aborts) {
+    if (aborts && standin_bends("abort.late")) usleep(50000);
     standin_lock();
     standin_launch *held = take_held(c);
     if (c->is_splitting) end_split(c);
@@ -473,7 +474,8 @@ static void push_launch(standin_launch *l) {
         for (standin_call *c = l->calls; c; c = c->next) c->meeting = join(l->comm, c);
         l->comm->nin_flight++;
     }
-    l->comm->nsettles = 2; /* it says InProgress for a while, and puts nothing on the stream before */
+    /* So often it says InProgress, and puts nothing on the stream before. */
+    l->comm->nsettles = standin_bends("groupend.slow") ? 1000000 : 2;
     l->held = item;
     l->next = NULL;
     standin_launch **end = &l->comm->held;

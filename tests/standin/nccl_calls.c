@@ -105,8 +105,9 @@ void standin_touch_call(const standin_item *item, const standin_team *t, int ran
     bool is_root = c->root == rank, reads = c->src && (c->kind != BROADCAST || is_root),
          writes = c->dst && (c->kind != REDUCE || is_root);
     standin_lock();
-    if (c->src) standin_block_use(c->src, t->members[rank]->bit);
-    if (c->dst) standin_block_use(c->dst, t->members[rank]->bit);
+    uint64_t user = t->members[rank]->has_ended ? 0 : t->members[rank]->bit; /* what has ended lets go of no more */
+    if (c->src) standin_block_use(c->src, user);
+    if (c->dst) standin_block_use(c->dst, user);
     standin_unlock();
     if (reads) standin_touch(item, c->src, c->kind == REDUCE_SCATTER ? all : c->nbytes, false);
     if (writes) standin_touch(item, c->dst, c->kind == ALL_GATHER ? all : c->nbytes, true);

@@ -186,7 +186,9 @@ standin_stream *standin_stream_create(int priority) {
 void standin_stream_destroy(standin_stream *s) {
     standin_lock();
     while (running) pthread_cond_wait(&changed, &lock); /* what it did last is seen before it has ended */
-    if (s->first) standin_broken("a stream is destroyed that has work");
+    if (s->first) standin_broken("a stream is destroyed that has work: %s", s->first->what);
+    if (s->clock.at[s->slot] > standin_host.at[s->slot])
+        standin_broken("a stream is destroyed, and nobody has seen the end of its last work");
     if (s->capture) standin_broken("a stream is destroyed that captures");
     remove_stream(s);
     standin_slot_give(s->slot);
@@ -216,9 +218,16 @@ standin_clock *standin_stream_clock(cudaStream_t stream) {
     return &((standin_stream *)(void *)stream)->clock;
 }
 
+static bool is_stream(const standin_stream *s) {
+    const standin_stream *at = streams;
+    while (at && at != s) at = at->next;
+    return at != NULL;
+}
+
 void standin_push_locked(cudaStream_t stream, standin_item *item) {
     standin_stream *s = (standin_stream *)(void *)stream;
     if (!s) standin_broken("the legacy stream: expected one of the device's own");
+    if (!is_stream(s)) standin_broken("%s comes to a stream that was destroyed", item->what);
     item->stream = stream;
     if (s->capture) {
         standin_capture_item(s, item);

@@ -94,8 +94,9 @@ WEFT_MUST_USE weft_status nccl_announce(comm_ring *view, const comm_request *q, 
 uint64_t nccl_buffers_word(const nccl_ring *r);
 /* By all members, when they have the communicator. */
 WEFT_MUST_USE weft_status nccl_register(nccl_ring *r);
-/* Before a member's memory goes, and after its graphs. */
-void nccl_release(comm_ring *view);
+/* Before a member's memory goes, and after its graphs. True: NCCL puts nothing more on its streams; false: the abort of
+ * its communicator has not come to an end. */
+bool nccl_release(comm_ring *view);
 
 /* world.c. Takes memory that collectives of the ring had: it goes when the communicator has. NCCL lets go of what
  * graphs had registered by and by, at the latest when it is destroyed. Of no ring, or another engine's, it goes at

@@ -122,16 +122,17 @@ static void end_rings(const nccl_world *w) {
     }
 }
 
-/* Of an aborted run a window may be on its way, which nobody could let go of. */
-void nccl_release(comm_ring *view) {
+/* Of an aborted run a window may be on its way, which nobody could let go of, and so may collectives. */
+bool nccl_release(comm_ring *view) {
     nccl_ring *r = nccl_ring_of(view);
-    if (!r || !r->buffers) return;
+    if (!r) return true;
     if (comm_world_aborted(r->world)) end_rings(view->shared);
-    if (!nccl_ring_has_ended(r)) return; /* what it still writes stays */
+    if (!nccl_ring_has_ended(r)) return false; /* what it still writes stays */
     for (nccl_buffer *b = r->buffers, *next; b; b = next) {
         next = b->next;
         if (r->comm) let_go(r, b);
         base_free(r->world->allocator, b, sizeof *b);
     }
     r->buffers = NULL;
+    return true;
 }

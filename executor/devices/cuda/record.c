@@ -231,8 +231,12 @@ static void discard_lane(cuda_rank *r, cuda_lane *l) {
 void cuda_discard_rank(cuda_rank *r) {
     cuda_turn_to(cuda_gpu_of(cuda_device_of(r->run->head.device), r->state->rank));
     cuda_graph_discard(r);
-    for (size_t k = 0; k < r->state->nrings; k++) nccl_release(r->state->rings[k].comm);
-    for (int k = 0; k < r->state->plan->nstreams; k++) discard_lane(r, &r->lanes[k]);
+    bool may_wait = cuda_is_aborted(r->run); /* an abort puts a collective behind a step */
+    for (size_t k = 0; k < r->state->nrings; k++) may_wait &= nccl_release(r->state->rings[k].comm);
+    for (int k = 0; k < r->state->plan->nstreams; k++) {
+        if (may_wait && r->lanes[k].stream) cuda_result(cuda.StreamSynchronize(r->lanes[k].stream));
+        discard_lane(r, &r->lanes[k]);
+    }
     if (r->handle) r->close_handle(r->handle);
     if (r->step) cuda.FreeHost(r->step);
     if (r->own_step) cuda.Free(r->own_step);

@@ -62,7 +62,7 @@ static void finish_step(cuda_rank *r) {
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cudaError_t result = cuda_result(cuda.EventRecord(r->lanes[k].end, r->lanes[k].stream));
         if (first) cuda_fail(r, first, cuda_check(result, "cudaEventRecord"));
-        if (result) cuda.StreamSynchronize(r->lanes[k].stream); /* no event says when it has ended */
+        if (result) cuda_result(cuda.StreamSynchronize(r->lanes[k].stream)); /* no event says when it has ended */
     }
     for (int k = 0; k < r->state->plan->nstreams; k++) {
         cuda_lane *l = &r->lanes[k];
@@ -72,7 +72,7 @@ static void finish_step(cuda_rank *r) {
             if (!cuda_is_aborted(r->run) && r->nsteps < 2) see_position(l);
         }
         if (result && first) cuda_fail(r, first, cuda_check(result, "cudaEventQuery"));
-        if (result) cuda.StreamSynchronize(l->stream); /* what was not seen to end may go on */
+        if (result) cuda_result(cuda.StreamSynchronize(l->stream)); /* what was not seen to end may go on */
         l->position = l->state->ninstrs;
     }
     r->waited_ns = wait_clock_ns() - start;
