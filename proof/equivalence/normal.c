@@ -97,7 +97,7 @@ static weft_status scale_form(normal *n, uint32_t id, value x, value *out) {
     bool good = normal_pulls(n, t->items[x.term].dtype) && factor_of_attr(h->number, t->odd, &f);
     if (good) {
         *out = x;
-        TRY(normal_times(t, out, f, h->divides, &good));
+        TRY(normal_times(t, out, &f, h->divides, &good));
     }
     return good ? NULL : term_again(t, id, &x, out);
 }
@@ -142,7 +142,7 @@ static weft_status sum_over(normal *n, const head *h, value x, value *out) {
     if (out->term == TERM_NONE) TRY(term_reduce(t, inner, WEFT_REDUCE_SUM, of.label, of.ints, of.nints, out));
     TRY(normal_multiply(t, *out, common, out));
     factor size;
-    if (mean && factor_make(of.total, 1, &size)) TRY(normal_times(t, out, size, true, &good));
+    if (mean && factor_make(of.total, 1, &size)) TRY(normal_times(t, out, &size, true, &good));
     return good ? NULL : term_reduce(t, x, of.reduce, of.label, of.ints, of.nints, out);
 }
 
@@ -187,7 +187,7 @@ static weft_status merge_equal(terms *t, value *args, size_t count, size_t *out)
         factor f;
         if (kept && args[kept - 1].term == args[i].term &&
             factor_add(value_factor(t, args[kept - 1]), value_factor(t, args[i]), &f))
-            TRY(factor_id(t, f, &args[kept - 1].factor));
+            TRY(factor_id(t, &f, &args[kept - 1].factor));
         else
             args[kept++] = args[i];
     }
@@ -283,7 +283,7 @@ static weft_status affine_form(normal *n, uint32_t id, uint32_t op, value *out) 
     value both[2] = {normal_of_arg(n, op, 0)}, constant = both[0];
     if (!dims || ndim > WEFT_MAX_RANK || t->items[both[0].term].dtype != t->items[id].dtype) return NULL;
     bool good;
-    TRY(normal_times(t, &both[0], f, false, &good));
+    TRY(normal_times(t, &both[0], &f, false, &good));
     shape type = {.dtype = t->items[id].dtype, .ndim = (int32_t)ndim, .height = -1};
     memcpy(type.dims, dims, ndim * sizeof *dims);
     if (good) TRY(term_fill(t, h->bias, &type, &constant));

@@ -16,7 +16,7 @@ static inline value normal_of_arg(const normal *n, uint32_t op, size_t i) {
     return n->forms[a.term]; /* terms as they are read have no factors */
 }
 /* *x times f, or over f; *out_good false and x as it was where that is too large to be exact. */
-WEFT_MUST_USE weft_status normal_times(terms *t, value *x, factor f, bool divide, bool *out_good);
+WEFT_MUST_USE weft_status normal_times(terms *t, value *x, const factor *f, bool divide, bool *out_good);
 /* The form of output `id` of an op that multiplies or divides by a constant, or is the gradient of one; out->term
  * TERM_NONE: it is something else. */
 WEFT_MUST_USE weft_status normal_product(normal *n, uint32_t id, uint32_t op, value *out);

@@ -1,5 +1,5 @@
-/* normal_op.c: factors of what is linear in several arguments together: the common one comes out of them. A constant; an
- * op over arguments in normal form. */
+/* normal_op.c: factors of what is linear in several arguments together: the common one comes out of them. A constant;
+ * an op over arguments in normal form. */
 #include "proof/equivalence/normal.h"
 
 weft_status normal_pull_common(terms *t, value *args, size_t nargs, const bool *linear, uint32_t *out_common) {
@@ -18,7 +18,7 @@ weft_status normal_pull_common(terms *t, value *args, size_t nargs, const bool *
             value x = args[i];
             bool good;
             if (linear && !linear[i]) continue;
-            TRY(normal_times(t, &x, by, true, &good));
+            TRY(normal_times(t, &x, &by, true, &good));
             if (!good) return NULL;
             if (!dry) args[i] = x;
         }
@@ -41,7 +41,7 @@ static uint32_t zero_of_all(const terms *t, const value *args, size_t nargs, con
 weft_status normal_multiply(terms *t, value x, uint32_t common, value *out) {
     bool good;
     if (common == FACTOR_ONE) return *out = x, NULL;
-    TRY(normal_times(t, &x, t->factors[common], false, &good));
+    TRY(normal_times(t, &x, &t->factors[common], false, &good));
     *out = x;
     if (good) return NULL;
     *out = value_of(TERM_NONE);
@@ -57,10 +57,11 @@ weft_status normal_fill_form(normal *n, uint32_t id, value *out) {
     size_t ndim = 0;
     const int64_t *dims = term_dims(t, id, &ndim);
     TRY(term_make(t, h->unit, NULL, 0, h->dtype, ndim, dims, &out->term));
-    return factor_id(t, f, &out->factor);
+    return factor_id(t, &f, &out->factor);
 }
 
-/* Factors of linear arguments come out, and zero where all are zero: *out is the op's term, its factor that of all outputs. */
+/* Factors of linear arguments come out, and zero where all are zero: *out is the op's term, its factor that of all
+ * outputs. */
 weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bool pulls, value *out) {
     terms *t = n->terms;
     const head *h = term_head(t, id);
@@ -74,7 +75,8 @@ weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bo
     for (size_t i = 0; i < nargs; i++) {
         uint8_t role = i < h->nargs && h->roles ? h->roles[i] : ROLE_FIXED;
         int32_t dtype = t->items[args[i].term].dtype;
-        if (role == ROLE_TYPE_ONLY || (is_sign && value_factor(t, args[i]).num > 0 && normal_pulls(n, dtype)))
+        if (role == ROLE_TYPE_ONLY ||
+            (is_sign && factor_is_positive(value_factor(t, args[i])) && normal_pulls(n, dtype)))
             args[i].factor = FACTOR_ONE; /* the sign of a positive multiple is the same */
         linear[i] = role == ROLE_LINEAR && (dtype == WEFT_DTYPE_NONE || dtype_is_float(dtype));
         if (linear[i] && dtype_is_float(dtype) && !normal_pulls(n, dtype)) pulls = false;

@@ -2,10 +2,11 @@
 #include "proof/equivalence/normal.h"
 
 /* *x times f, or over f; *out_good false and x as it was where that is too large to be exact. */
-weft_status normal_times(terms *t, value *x, factor f, bool divide, bool *out_good) {
-    factor r, own = value_factor(t, *x);
+weft_status normal_times(terms *t, value *x, const factor *f, bool divide, bool *out_good) {
+    factor r;
+    const factor *own = value_factor(t, *x);
     *out_good = divide ? factor_divide(own, f, &r) : factor_multiply(own, f, &r);
-    return *out_good ? factor_id(t, r, &x->factor) : NULL;
+    return *out_good ? factor_id(t, &r, &x->factor) : NULL;
 }
 
 static bool is_unit_fill(const terms *t, value x, value beside) {

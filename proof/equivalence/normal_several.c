@@ -72,8 +72,8 @@ static weft_status multilinear_form(normal *n, uint32_t id, uint32_t op, size_t 
     bool good;
     value made = value_of(TERM_NONE);
     TRY(term_make(t, t->items[id].head, &inner, 1, t->items[id].dtype, ndim, dims, &made.term));
-    TRY(normal_times(t, &made, t->factors[from.factor], false, &good));
-    if (good) TRY(normal_times(t, &made, t->factors[common.factor], false, &good));
+    TRY(normal_times(t, &made, &t->factors[from.factor], false, &good));
+    if (good) TRY(normal_times(t, &made, &t->factors[common.factor], false, &good));
     if (good) *out = made; /* else they stay inside */
     return NULL;
 }

@@ -8,8 +8,10 @@ weft_status terms_init(terms *t, weft_context *context) {
     interner_init(&t->keys, &t->arena);
     interner_init(&t->symbols, &t->arena);
     buffer_init(&t->key, &context->allocator);
+    factor unit;
     uint32_t one;
-    TRY(factor_id(t, factor_one(), &one));
+    factor_make(1, 1, &unit);
+    TRY(factor_id(t, &unit, &one));
     TRY(vector_reserve(&context->allocator, &t->dims, &t->dims_capacity, 1, sizeof *t->dims));
     t->dims[t->ndims++] = -1; /* index 0: not known */
     return NULL;
@@ -109,12 +111,12 @@ static weft_status keep_dims(terms *t, size_t ndim, const int64_t *dims, uint32_
 
 /* --- terms -------------------------------------------------------------------------------------------------------- */
 
-weft_status factor_id(terms *t, factor f, uint32_t *out) {
+weft_status factor_id(terms *t, const factor *f, uint32_t *out) {
     for (size_t i = t->nfactors; i-- > 0;)
-        if (factor_equal(t->factors[i], f)) return *out = (uint32_t)i, NULL;
+        if (factor_equal(&t->factors[i], f)) return *out = (uint32_t)i, NULL;
     TRY(vector_reserve(&t->context->allocator, &t->factors, &t->factors_capacity, t->nfactors + 1, sizeof *t->factors));
     *out = (uint32_t)t->nfactors;
-    t->factors[t->nfactors++] = f;
+    t->factors[t->nfactors++] = *f;
     return NULL;
 }
 

@@ -111,8 +111,9 @@ static inline const value *term_args(const terms *t, uint32_t id) {
 static inline bool term_is(const terms *t, uint32_t id, head_kind kind) {
     return term_head(t, id)->kind == kind;
 }
-static inline factor value_factor(const terms *t, value v) {
-    return t->factors[v.factor];
+/* Until the table has another one. */
+static inline const factor *value_factor(const terms *t, value v) {
+    return &t->factors[v.factor];
 }
 static inline value value_of(uint32_t id) {
     return (value){id, FACTOR_ONE};
@@ -135,7 +136,7 @@ WEFT_MUST_USE weft_status head_finish(terms *t, const head *h, uint32_t *out);
 /* --- terms as they are written ------------------------------------------------------------------------------------ */
 WEFT_MUST_USE weft_status term_make(terms *t, uint32_t head_id, const value *args, size_t nargs, int32_t dtype,
                                     size_t ndim, const int64_t *dims, uint32_t *out);
-WEFT_MUST_USE weft_status factor_id(terms *t, factor f, uint32_t *out);
+WEFT_MUST_USE weft_status factor_id(terms *t, const factor *f, uint32_t *out);
 
 /* --- terms with what holds bit for bit (simple.c) ----------------------------------------------------------------- */
 /* Of the label's name and whatever else, with nothing below. */
