@@ -97,6 +97,8 @@ WEFT_MUST_USE weft_status nccl_register(nccl_ring *r);
 /* Before a member's memory goes, and after its graphs. True: NCCL puts nothing more on its streams; false: the abort of
  * its communicator has not come to an end. */
 bool nccl_release(comm_ring *view);
+/* The same of a ring whose neighbours may be gone: it begins no abort. */
+bool nccl_ring_release(nccl_ring *r);
 
 /* world.c. Takes memory that collectives of the ring had: it goes when the communicator has. NCCL lets go of what
  * graphs had registered by and by, at the latest when it is destroyed. Of no ring, or another engine's, it goes at

@@ -122,11 +122,7 @@ static void end_rings(const nccl_world *w) {
     }
 }
 
-/* Of an aborted run a window may be on its way, which nobody could let go of, and so may collectives. */
-bool nccl_release(comm_ring *view) {
-    nccl_ring *r = nccl_ring_of(view);
-    if (!r) return true;
-    if (comm_world_aborted(r->world)) end_rings(view->shared);
+bool nccl_ring_release(nccl_ring *r) {
     if (!nccl_ring_has_ended(r)) return false; /* what it still writes stays */
     for (nccl_buffer *b = r->buffers, *next; b; b = next) {
         next = b->next;
@@ -135,4 +131,12 @@ bool nccl_release(comm_ring *view) {
     }
     r->buffers = NULL;
     return true;
+}
+
+/* Of an aborted run a window may be on its way, which nobody could let go of, and so may collectives. */
+bool nccl_release(comm_ring *view) {
+    nccl_ring *r = nccl_ring_of(view);
+    if (!r) return true;
+    if (comm_world_aborted(r->world)) end_rings(view->shared);
+    return nccl_ring_release(r);
 }

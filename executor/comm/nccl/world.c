@@ -36,7 +36,7 @@ void nccl_keep(device *d, comm_ring *view, device_memory *m) {
 static void free_ring(const comm_world *world, nccl_ring *r) {
     const nccl_world *w = r->view.shared;
     cuda_turn_to(cuda_gpu_of(w->device, r->rank));
-    if (!nccl_release(&r->view)) return;
+    if (!nccl_ring_release(r)) return;
     end_comm(world, r->comm);
     if (r->made) nccl.CommAbort(r->made); /* no member has got it */
     if (r->barrier) cuda.Free(r->barrier);
