@@ -312,8 +312,20 @@ static bool is_asked_twice(const chooser *c, int axis) {
     return false;
 }
 
-/* Where nothing or several things are asked for, or inputs need not be moved for it, none of them may be cheapest.
- * Axes that are to shard one factor together may do so in one order or the other. */
+/* Whether somebody said of all outputs that they are whole along the axis, so that parts of them would be gathered. */
+static bool is_whole_after(const chooser *c, int axis) {
+    bool any = false;
+    for (size_t o = 0; o < c->op->kind->rule.nout; o++) {
+        const spmd_var *v = c->op->out[o];
+        if (!v) continue;
+        if (!v->is_fixed || lies_along(&v->want, v->whole.ndim, axis)) return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Where nothing or several things are asked for, inputs need not be moved for it or outputs must be whole, none of them
+ * may be cheapest. Axes that are to shard one factor together may do so in one order or the other. */
 static void complete(chooser *c, bool always) {
     const spmd_mesh *m = &c->plan->mesh;
     uint8_t turned[AXES_MESH];
@@ -323,7 +335,8 @@ static void complete(chooser *c, bool always) {
         c->gathered[a] &= whole;
         together |= twice;
         turned[a] = (uint8_t)(m->axes.naxes - 1 - a);
-        if (always || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == SPMD_PASS_ON)
+        bool asked = always || is_whole_after(c, a);
+        if (asked || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == SPMD_PASS_ON)
             add_option(c, a, SPMD_NOTHING, &(spmd_side){.arg = 0});
     }
     if (together) add_order(c, turned, m->axes.naxes);

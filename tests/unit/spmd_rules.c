@@ -30,17 +30,15 @@ static const struct {
     {"aten.add_.Tensor", 2},
     {"aten.addmm.default", 18},
     {"aten.baddbmm.default", 14},
-    {"aten.cat.default", 16},
+    {"aten.cat.default", 8},
     {"aten.stack.default", 4},
     {"aten.mm.default", 5},
     {"aten.gather.default", 4},
     {"aten.native_dropout.default", 4},
     {"aten.native_layer_norm_backward.default", 4},
-    {"aten.nll_loss_backward.default", 4},
     {"aten.slice.Tensor", 2},
     {"aten._foreach_add.List", 2},
     {"aten._foreach_add_.List", 2},
-    {"aten._fused_adam_.default", 2},
 };
 enum { NDEARER = sizeof dearer / sizeof *dearer };
 
@@ -271,7 +269,7 @@ Test(spmd_rules, no_more_bytes_than_dtensor) {
            counts[MORE], counts[UNREAD]);
     cr_expect_eq(counts[ILLEGAL], 0);
     cr_expect_leq(counts[UNREAD], 12, "%s", current.words);
-    cr_expect_geq(counts[FINE], 2417);
+    cr_expect_geq(counts[FINE], 2431);
     weft_pass_list_destroy(list);
     json_decref(document);
     weft_context_destroy(context);
