@@ -170,7 +170,7 @@ def _groups(graph: Any, given: Optional[Groups]) -> dict[str, Any]:
 
 def _data(node: Any, opaque: Opaque) -> dict[str, Any]:
     """The elements of a small tensor that tracing made a constant; nothing where a module owns it."""
-    value = getattr(node.graph.owning_module, str(node.target), None)
+    value: Any = getattr(node.graph.owning_module, str(node.target), None)
     is_traced = str(node.target).startswith("_tensor_constant") and type(value) is torch.Tensor
     if not is_traced or value.numel() > MOST_DATA or value.is_complex() or value.device.type == "meta":
         return {}
