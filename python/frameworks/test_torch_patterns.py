@@ -112,6 +112,26 @@ class Values(unittest.TestCase):
     def tearDownClass(cls):
         dist.destroy_process_group()
 
+    def test_sizes_that_change_are_compiled_one_by_one(self):
+        weight, backend = torch.randn(4, 4, requires_grad=True), weft.torch.Backend()
+
+        def step(x):
+            hidden = (x @ weight).tanh()  # 2.7 has no gradient of the reduce
+            return collectives.all_reduce(hidden.sum(0), "sum", dist.group.WORLD) * x.shape[0] + hidden.sum()
+
+        def gradients(call, x):
+            found = call(x)
+            return found, *torch.autograd.grad(found.sum(), weight)
+
+        for dynamic in (None, True):
+            torch._dynamo.reset()
+            backend.reports.clear()
+            call = torch.compile(step, backend=backend, fullgraph=True, dynamic=dynamic)
+            for size, sizes in ((3, 1), (5, 2), (7, 3), (5, 3)):
+                x = torch.randn(size, 4)
+                self.assertTrue(all(map(torch.equal, gradients(call, x), gradients(step, x))))
+                self.assertEqual(len(backend.reports), 2 * sizes)  # forward and backward
+
     def check(self, function, *inputs):
         torch._dynamo.reset()
         weft.torch.backend.reports.clear()

@@ -20,7 +20,7 @@ from .._plan import Cluster
 from .._program import Program
 from .._proof import Findings, verify as _verify
 from ._explain import Explanation
-from . import _chunks
+from . import _chunks, _sizes
 from ._export import Document, Groups, is_collective, refuse_foreign
 from ._lists import PASSES, chosen
 from ._shard import Sharded, shard
@@ -141,7 +141,8 @@ def PostGradPass(passes: Optional[Passes] = None, strict: bool = False) -> Any:
 
 class Backend:
     """torch.compile(model, backend=weft.torch.backend): forward and backward graphs with Weft's passes, run by torch's
-    own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise.
+    own kernels one after another. Compiling takes no C++ compiler. Graphs that Weft refuses raise. A graph of open sizes
+    is compiled for each size that comes.
 
     torch.compile(.., options={"passes": [..]}) takes other passes than PASSES. `reports` are those of all graphs so far.
     """
@@ -150,6 +151,11 @@ class Backend:
         self.reports: list[Report] = []
 
     def __call__(self, module: Any, inputs: Any, options: Optional[Mapping[str, Any]] = None) -> Any:
+        if _sizes.are_open(inputs):
+            return _sizes.for_each(lambda given: self._compile(module, given, options))
+        return self._compile(module, inputs, options)
+
+    def _compile(self, module: Any, inputs: Any, options: Optional[Mapping[str, Any]]) -> Any:
         from functorch.compile import make_boxed_func
         from torch._dynamo.backends.common import aot_autograd
 
