@@ -20,6 +20,7 @@ WEFT = os.path.abspath(os.environ.get('WEFT', os.path.join(RELEASE, 'weft')))
 STEPS = os.path.join(RELEASE, 'bench', 'steps')
 PEERS = os.path.abspath(os.environ.get('BENCH_PEERS', os.path.join(BUILD, 'peers')))
 RESULTS = os.path.abspath(os.environ.get('BENCH_RESULTS', os.path.join(BUILD, 'bench-results')))
+UNDER = shlex.split(os.environ.get('BENCH_UNDER', ''))  # a command that starts each worker: chrt -r 1
 PADDLES = ['paddle-2.6.2', 'paddle-3.3.1']
 
 
@@ -81,8 +82,8 @@ class Worker:
         self.name = name
         self.log = open(os.path.join(RESULTS, f'{name}.log'), 'w+')
         pin = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
-        self.process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
-                                        text=True, preexec_fn=pin, cwd=RESULTS)  # Paddle leaves an http.log behind
+        self.process = subprocess.Popen([*UNDER, *argv], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.log, text=True, preexec_fn=pin, cwd=RESULTS)  # Paddle leaves an http.log behind
 
     def ask(self, nsteps):
         self.send(nsteps)
@@ -133,9 +134,9 @@ class Team:
             worker.close()
 
 
-def alternate(runners, rounds, seconds, pause):
-    """Times of `rounds` rounds in which each runner in turn steps for about `seconds`, and the losses that each began
-    with. A runner that fails is told of and left out."""
+def alternate(runners, rounds, seconds, pause, least=3):
+    """Times of `rounds` rounds in which each runner in turn steps for about `seconds`, `least` steps or more, and the
+    losses that each began with. The first step of a turn does not count. A runner that fails is told of and left out."""
     counts, times, losses = {}, {}, {}
     for runner in list(runners):
         try:
@@ -146,7 +147,7 @@ def alternate(runners, rounds, seconds, pause):
             runners.remove(runner)
             continue
         losses[runner.name] = answer['losses']
-        counts[runner.name] = max(3, min(400, round(seconds / statistics.median(answer['seconds']))))
+        counts[runner.name] = max(2, least, min(400, round(seconds / statistics.median(answer['seconds']))))
         times[runner.name] = []
     for round_index in range(rounds):
         for runner in runners[round_index % len(runners):] + runners[:round_index % len(runners)]:

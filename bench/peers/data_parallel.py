@@ -1,6 +1,8 @@
 """Step times of data-parallel training on 2 ranks, gradient sync included, one thread a rank, alternately in one run.
 
-usage: data_parallel.py [--rounds R] [--seconds S] [--ranks N] [MODEL...]     default mlp gpt_tiny gpt_mini
+usage: data_parallel.py [--rounds R] [--seconds S] [--steps K] [--ranks N] [MODEL...]
+       default 5 rounds, 1 second, 2 ranks, mlp gpt_tiny gpt_mini
+A turn has K steps at least (3): where a step is slow at first, a turn of so many seconds has few.
 
   weft           the serial program through configs/data_parallel.yaml; ranks are threads of one process
   weft-processes the same, a process a rank, under mpirun
@@ -76,7 +78,7 @@ def measure(model, args):
     runners = start(model, args.ranks)
     everyone = list(runners)
     try:
-        times, losses = common.alternate(runners, args.rounds, args.seconds, 0.1)
+        times, losses = common.alternate(runners, args.rounds, args.seconds, 0.1, args.steps)
     finally:
         for runner in everyone:
             runner.close()
@@ -91,6 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--seconds', type=float, default=1)
+    parser.add_argument('--steps', type=int, default=3)
     parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('models', nargs='*', default=MODELS)
     args = parser.parse_args()
