@@ -74,6 +74,7 @@ bool axes_make_room(tensor *t, arena *a) {
 /* The flat index in `whole` of element `i` of a part. */
 int64_t axes_index_in(const tensor *whole, const tensor *part, const int64_t *offset, int64_t i) {
     int64_t index = 0, step = 1;
+    if (part->numel == whole->numel) return i;
     for (int d = whole->ndim - 1; d >= 0; d--) {
         index += (offset[d] + i % part->dims[d]) * step;
         i /= part->dims[d];
