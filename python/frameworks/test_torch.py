@@ -387,6 +387,12 @@ class Scripts(unittest.TestCase):
                 self.assertLess(rank["worst"], 1e-6)
                 self.assertEqual(rank["counts"], counts)
 
+    def test_ddp_with_batch_sizes_that_change(self):
+        """Each size has a backward graph with one collective; the first has another, made before sizes were open."""
+        for rank in self.ranks("sizes"):
+            self.assertTrue(rank["equal"], rank)
+            self.assertEqual(rank["counts"], {"all_reduce_coalesced": 4, "wait_tensor": 64})
+
     def test_accumulated_gradients_of_tied_weights(self):
         """The graph without reduces is torch's; the other has one collective for all parameters."""
         for rank in self.ranks("accumulated"):

@@ -1,6 +1,6 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|accumulated|installed|installed_alone|tp|mesh|micro|gpt|spmd|batch RANKS    it starts each process itself
+    torch_train.py ddp|sizes|accumulated|installed|installed_alone|tp|mesh|micro|gpt|spmd|batch RANKS    it starts each process itself
 """
 
 import contextlib
@@ -106,6 +106,26 @@ def accumulated(rank, ranks):
             words = torch.randint(0, 32, (4, 8), generator=random)
             with whether, compiled_backward(backend):
                 loss = torch.nn.functional.cross_entropy(call(words).flatten(0, 1), words.flip(1).flatten())
+                loss.backward()
+            results += [loss.detach(), *[p.grad.clone() for p in model.parameters()]]
+        return results
+
+    return compiled("aot_eager"), *graphs_of(lambda: compiled(weft.torch.backend))
+
+
+def sizes(rank, ranks):
+    """Data parallel with batches of sizes that change, of which the third has been seen."""
+    torch._dynamo.config.optimize_ddp = "python_reducer"
+
+    def compiled(backend):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model, random, results = Block(16), torch.Generator().manual_seed(rank), []
+        call = torch.compile(torch.nn.parallel.DistributedDataParallel(model), backend=backend)
+        for size in (4, 6, 4, 8):
+            model.zero_grad()
+            with compiled_backward(backend):
+                loss = call(torch.randn(size, 8, 16, generator=random)).square().mean()
                 loss.backward()
             results += [loss.detach(), *[p.grad.clone() for p in model.parameters()]]
         return results

@@ -3,19 +3,20 @@
 from typing import Any, Callable, Sequence
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 
 def are_open(inputs: Sequence[Any]) -> bool:
     """Whether a size of what a graph takes is a symbol."""
-    return any(isinstance(extent, torch.SymInt) for given in inputs for extent in (given, *getattr(given, "shape", ())))
+    return any(isinstance(extent, torch.SymInt) for leaf in tree_leaves(inputs) for extent in (leaf, *getattr(leaf, "shape", ())))
 
 
 def for_each(compiled: Callable[[Sequence[Any]], Callable[..., Any]]) -> Callable[..., Any]:
     """A function that is compiled(inputs) of the sizes that it is called with."""
     made: dict[Any, Callable[..., Any]] = {}
 
-    def run(*inputs: Any) -> Any:
-        sizes = tuple([(g.shape, g.stride()) if isinstance(g, torch.Tensor) else g for g in inputs])
+    def run(*inputs: Any) -> Any:  # compiled autograd gives tensors in a list
+        sizes = tuple([(leaf.shape, leaf.stride()) if isinstance(leaf, torch.Tensor) else leaf for leaf in tree_leaves(inputs)])
         if sizes not in made:
             made[sizes] = compiled(inputs)
         return made[sizes](*inputs)
