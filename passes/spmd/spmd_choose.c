@@ -335,8 +335,8 @@ static void complete(chooser *c, bool always) {
         c->gathered[a] &= whole;
         together |= twice;
         turned[a] = (uint8_t)(m->axes.naxes - 1 - a);
-        bool asked = always || is_whole_after(c, a);
-        if (asked || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == SPMD_PASS_ON)
+        if (always || whole || twice || c->by_axis[a].count != 1 || c->by_axis[a].items[0] == SPMD_PASS_ON ||
+            is_whole_after(c, a))
             add_option(c, a, SPMD_NOTHING, &(spmd_side){.arg = 0});
     }
     if (together) add_order(c, turned, m->axes.naxes);

@@ -17,13 +17,9 @@ static void make_zero(factor *out) {
     number_make(1, &out->den);
 }
 
-static bool same_number(const number *a, const number *b) {
-    return number_compare(a, b) == 0;
-}
-
 bool factor_equal(const factor *a, const factor *b) {
-    return a->is_negative == b->is_negative && a->exp2 == b->exp2 && same_number(&a->num, &b->num) &&
-           same_number(&a->den, &b->den);
+    return a->is_negative == b->is_negative && a->exp2 == b->exp2 && number_compare(&a->num, &b->num) == 0 &&
+           number_compare(&a->den, &b->den) == 0;
 }
 
 /* Without what num and den have in common. */

@@ -132,9 +132,15 @@ static bool can_go(const standin_stream *s) {
     return s->first && (!s->launched || standin_node_can_go(s)) && (!s->first->can_go || s->first->can_go(s->first));
 }
 
-static void remove_stream(const standin_stream *s) {
+/* Where the list has it; what is there is NULL: it was destroyed. */
+static standin_stream **place_of(const standin_stream *s) {
     standin_stream **at = &streams;
     while (*at && *at != s) at = &(*at)->next;
+    return at;
+}
+
+static void remove_stream(const standin_stream *s) {
+    standin_stream **at = place_of(s);
     if (!*at) standin_broken("no such stream");
     *at = s->next;
 }
@@ -218,16 +224,10 @@ standin_clock *standin_stream_clock(cudaStream_t stream) {
     return &((standin_stream *)(void *)stream)->clock;
 }
 
-static bool is_stream(const standin_stream *s) {
-    const standin_stream *at = streams;
-    while (at && at != s) at = at->next;
-    return at != NULL;
-}
-
 void standin_push_locked(cudaStream_t stream, standin_item *item) {
     standin_stream *s = (standin_stream *)(void *)stream;
     if (!s) standin_broken("the legacy stream: expected one of the device's own");
-    if (!is_stream(s)) standin_broken("%s comes to a stream that was destroyed", item->what);
+    if (!*place_of(s)) standin_broken("%s comes to a stream that was destroyed", item->what);
     item->stream = stream;
     if (s->capture) {
         standin_capture_item(s, item);

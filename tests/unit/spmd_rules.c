@@ -166,8 +166,8 @@ static void want(spmd_plan *plan, const char *named, const char *said, bool give
 
 static const char *output_name(const json_t *row, size_t i, size_t n, char out[24]) {
     uint32_t written = writes_lists(row);
-    size_t arg = 0;
-    for (size_t k = i; written && (k || !(written >> arg & 1)); arg++) k -= written >> arg & 1;
+    size_t arg = 0, before = i;
+    while (written && (!(written >> arg & 1) || before-- > 0)) arg++; /* the one behind i others that are written */
     if (written)
         snprintf(out, 24, "t%zu", arg);
     else
