@@ -24,8 +24,10 @@ typedef struct chooser {
     const uint8_t *order;       /* that is tried */
     axes_placed *in, *out;      /* being tried */
     bool gathered[AXES_MESH];   /* all inputs are whole along it, since somebody gathered one of them */
+    uint32_t adds[AXES_MESH];   /* the group (bit) through which sums pass on along it; 0: none takes all of them */
     int best_open;              /* of the best way; then bytes, then what ranks have of outputs: */
     double best, best_work;
+    int best_shares;
     int taken[AXES_MESH]; /* by the best way */
     bool found;
     spmd_side (*sides)[SPMD_SIDES]; /* by axis and option; NULL: nobody asks what each costs */
@@ -34,7 +36,7 @@ typedef struct chooser {
 
 /* What a way sends, and takes where there are prices. */
 typedef struct price {
-    int nopen;
+    int nopen, nshares; /* steps that send parts of open extents; that make shares of a sum */
     double sent, seconds;
 } price;
 
@@ -106,17 +108,45 @@ static void ask(chooser *c) {
 
 /* --- one way ------------------------------------------------------------------------------------------------------ */
 
-/* The version of an input that is partial along what is passed on; which need not be read may lie as it likes. */
-static void keep_partial(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
-    bool reads = c->op->kind->reads[i];
-    for (const spmd_version *x = versions; x; x = x->next) {
-        if (!reads && placed_same_dims(x->placed, need, c->op->kind->rule.in[i].ndim)) {
-            memcpy(need->partial, x->placed->partial, sizeof need->partial);
-            return;
+/* Of the value's versions the one that is partial along the axis; NULL: none is. */
+static const axes_placed *partial_version(const chooser *c, size_t i, int axis) {
+    const spmd_var *v = c->op->in[i];
+    const spmd_version *x = v ? c->states[v->var->id].versions : NULL;
+    while (x && !x->placed->partial[axis]) x = x->next;
+    return x ? x->placed : NULL;
+}
+
+/* The first group that takes all inputs that are sums along the axis. Its other inputs then are shares of sums. */
+static uint32_t find_adds(const chooser *c, int axis) {
+    const axes_rule *r = &c->op->kind->rule;
+    for (size_t g = 0; g < r->ngroups; g++) {
+        bool takes = r->groups[g].all >> WEFT_REDUCE_SUM & 1;
+        for (size_t i = 0; i < r->nin && takes; i++) {
+            const axes_placed *p = c->op->kind->reads[i] ? partial_version(c, i, axis) : NULL;
+            takes = !p || (p->partial[axis] == 1 + WEFT_REDUCE_SUM && r->in[i].in_group >> g & 1);
         }
-        for (int a = 0; reads && a < c->plan->mesh.axes.naxes; a++)
-            if (c->chosen[a] == SPMD_PASS_ON && x->placed->partial[a] && c->op->kind->rule.in[i].in_group)
-                need->partial[a] = x->placed->partial[a];
+        if (takes) return UINT32_C(1) << g;
+    }
+    return 0;
+}
+
+/* What need not be read may lie as it likes. */
+static void keep_unread(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
+    const spmd_version *x = versions;
+    while (x && !placed_same_dims(x->placed, need, c->op->kind->rule.in[i].ndim)) x = x->next;
+    if (x) memcpy(need->partial, x->placed->partial, sizeof need->partial);
+}
+
+/* Along what is passed on an input is as partial as it is there; or a share, where others of its group are sums. */
+static void keep_partial(const chooser *c, size_t i, axes_placed *need) {
+    uint32_t groups = c->op->kind->rule.in[i].in_group;
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
+        if (c->chosen[a] != SPMD_PASS_ON || !groups) continue;
+        const axes_placed *p = partial_version(c, i, a);
+        if (p)
+            need->partial[a] = p->partial[a];
+        else if (groups & c->adds[a])
+            need->partial[a] = 1 + WEFT_REDUCE_SUM;
     }
 }
 
@@ -132,7 +162,10 @@ static void place_input(const chooser *c, size_t i, axes_placed *need) {
     }
     for (int d = 0; d < x->ndim; d++)
         spmd_place_dim(&c->op->kind->rule, &c->plan->mesh.axes, x, d, c->chosen, c->order, need);
-    keep_partial(c, i, versions, need);
+    if (c->op->kind->reads[i])
+        keep_partial(c, i, need);
+    else
+        keep_unread(c, i, versions, need);
 }
 
 /* What no collective can sum up. */
@@ -144,6 +177,8 @@ static bool is_summable(const axes_placed *p, int naxes) {
 
 static void add_path(chooser *c, const spmd_path *path, const kept_shape *whole, price *sum) {
     double seconds = 0;
+    for (int i = 0; i < path->count; i++)
+        sum->nshares += path->steps[i].kind == STEP_SHARE || path->steps[i].kind == STEP_PAD;
     sum->nopen += path->nopen;
     sum->sent += path->sent;
     if (!c->sides || !c->plan->prices || c->status) return;
@@ -213,9 +248,11 @@ static void note_sides(chooser *c, const price *sum) {
         }
 }
 
+/* Of equal bytes, a value that all have is added behind the sum rather than in shares. */
 static bool is_best(const chooser *c, const price *sum, double work) {
     if (!c->found || sum->nopen != c->best_open) return !c->found || sum->nopen < c->best_open;
-    return sum->sent < c->best || (sum->sent <= c->best && work < c->best_work);
+    if (sum->sent < c->best || sum->sent > c->best) return sum->sent < c->best;
+    return sum->nshares != c->best_shares ? sum->nshares < c->best_shares : work < c->best_work;
 }
 
 /* What has no elements, as an XShape, is no sum of parts: it is only looked at for its extents. */
@@ -233,7 +270,7 @@ static void try_way(chooser *c) {
     for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
     if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
     drop_empty_sums(c);
-    price sum = {0, 0, 0};
+    price sum = {0};
     double work = 0;
     if (!spmd_form_fits(c->plan, op, c->in, c->out)) return;
     if (!price_inputs(c, &sum) || !price_outputs(c, &sum, &work)) return;
@@ -247,6 +284,7 @@ static void try_way(chooser *c) {
     c->best_open = sum.nopen;
     c->best = sum.sent;
     c->best_work = work;
+    c->best_shares = sum.nshares;
     memcpy(c->taken, c->chosen, sizeof c->taken);
     spmd_choice *best = &c->plan->chosen;
     best->sent = form;
@@ -394,6 +432,7 @@ static weft_status choose_way(chooser *c) {
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++) c->plan->chosen.is_disputed |= is_disputed(c, a);
     if (!c->plan->chosen.is_disputed) c->sides = NULL;
     complete(c, false);
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) c->adds[a] = find_adds(c, a);
     try_all(c, 0);
     if (!c->found) complete(c, true);
     if (!c->found) try_all(c, 0);

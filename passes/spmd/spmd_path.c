@@ -9,6 +9,7 @@
  */
 #include "passes/spmd/spmd.h"
 
+#include "base/types.h"
 #include "program/grow.h"
 
 enum { FIRST_NODES = 64, MOST_NODES = 2048, HELPED_NBYTES = 1 << 20 };
@@ -228,9 +229,10 @@ static void all_to_all(path_finder *f, uint32_t axes, const axes_placed *now) {
     }
 }
 
-/* What is to be a sum: of a share of each rank, or of parts among zeros. */
+/* What is to be a sum: of a share of each rank, or of parts among zeros. Shares of integers would be rounded. */
 static void make_partial(path_finder *f, int axis, int from, const axes_placed *now) {
     axes_placed made = *now;
+    if (from < 0 && !dtype_is_float(f->whole->dtype)) return;
     if (f->to->partial[axis] != 1 + WEFT_REDUCE_SUM || (from >= 0 && f->whole->dims[from] < 0)) return;
     if (from >= 0) made.naxes[from]--;
     made.partial[axis] = 1 + WEFT_REDUCE_SUM;

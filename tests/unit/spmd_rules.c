@@ -26,19 +26,9 @@ static const struct {
     const char *op;
     size_t most;
 } dearer[] = {
-    {"aten.add.Tensor", 10},
-    {"aten.add_.Tensor", 2},
-    {"aten.addmm.default", 18},
-    {"aten.baddbmm.default", 14},
-    {"aten.cat.default", 8},
-    {"aten.stack.default", 4},
-    {"aten.mm.default", 5},
-    {"aten.gather.default", 4},
-    {"aten.native_dropout.default", 4},
-    {"aten.native_layer_norm_backward.default", 4},
+    {"aten.addmm.default", 10}, {"aten.baddbmm.default", 8},        {"aten.mm.default", 5},
+    {"aten.gather.default", 4}, {"aten.native_dropout.default", 4}, {"aten.native_layer_norm_backward.default", 4},
     {"aten.slice.Tensor", 2},
-    {"aten._foreach_add.List", 2},
-    {"aten._foreach_add_.List", 2},
 };
 enum { NDEARER = sizeof dearer / sizeof *dearer };
 
@@ -269,7 +259,7 @@ Test(spmd_rules, no_more_bytes_than_dtensor) {
            counts[MORE], counts[UNREAD]);
     cr_expect_eq(counts[ILLEGAL], 0);
     cr_expect_leq(counts[UNREAD], 12, "%s", current.words);
-    cr_expect_geq(counts[FINE], 2431);
+    cr_expect_geq(counts[FINE], 2473);
     weft_pass_list_destroy(list);
     json_decref(document);
     weft_context_destroy(context);
