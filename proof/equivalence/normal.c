@@ -320,6 +320,19 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
     return type_only ? NULL : normal_multiply(t, *out, from.factor, out);
 }
 
+/* What is linear in each argument by itself. */
+static weft_status multilinear_form(normal *n, uint32_t id, value *args, size_t nargs, value *out) {
+    terms *t = n->terms;
+    value factors = value_of(id);
+    for (size_t i = 0; i < nargs; i++) {
+        bool good = normal_pulls(n, t->items[id].dtype) && t->items[args[i].term].dtype == t->items[id].dtype;
+        if (good) TRY(normal_times(t, &factors, value_factor(t, args[i]), false, &good));
+        if (good) args[i].factor = FACTOR_ONE;
+    }
+    TRY(term_again(t, id, args, out));
+    return normal_multiply(t, *out, factors.factor, out);
+}
+
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static weft_status list_form(normal *n, uint32_t id, value *args, size_t nargs, bool *linear, value *out) {
@@ -347,6 +360,9 @@ static weft_status form(normal *n, uint32_t id, value *args, value *out) {
     case HEAD_SELECT: return list_form(n, id, args, nargs, branches, out);
     case HEAD_OP: return normal_op_form(n, id, args, nargs, true, out);
     case HEAD_OUT: return out_form(n, id, out);
+    case HEAD_TOGETHER:
+        if (h->pulls) return multilinear_form(n, id, args, nargs, out);
+        break;
     default: break;
     }
     return nargs ? term_again(t, id, args, out) : (*out = value_of(id), NULL);

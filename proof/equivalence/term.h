@@ -49,7 +49,7 @@ typedef struct head {
     weft_op *op;             /* HEAD_OP: the first of its kind, for attrs and slots, while that program lives */
     const uint8_t *roles;    /* HEAD_OP: an argument's */
     uint32_t nargs;          /* HEAD_OP */
-    bool pulls;              /* HEAD_OP: factors of linear arguments come out */
+    bool pulls;              /* HEAD_OP: factors of linear arguments come out; HEAD_TOGETHER: of each */
     int32_t dtype;           /* of the value: HEAD_INPUT, HEAD_OUT, HEAD_CAST, ... ; else WEFT_DTYPE_NONE */
     double number;           /* HEAD_SCALE, HEAD_FILL; HEAD_OP of scale: its factor */
     double bias;             /* HEAD_OP of scale: what is added behind the factor */

@@ -43,10 +43,11 @@ weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, 
     *out = TERM_NONE;
     if (!read_op(t, op, &g) || !term_dims(t, id, &ndim) || ndim > WEFT_MAX_RANK) return NULL;
     if (strcmp(label, "X@GRAD") == 0 && term_numel(t, id) == g.rows * g.k) {
-        TRY(rows_product(t, id, g.of, g.y, !g.turns, (int64_t[]){g.rows, g.n, g.k}, &made));
+        TRY(rows_product(t, t->items[id].dtype, g.of, g.y, !g.turns, (int64_t[]){g.rows, g.n, g.k}, adds_parts, &made));
         return rows_shaped_like(t, id, made, out);
     }
     if (!adds_parts || strcmp(label, "Y@GRAD") != 0 || ndim != 2) return NULL;
     int64_t of_matrix[] = {g.turns ? g.n : g.k, g.rows, g.turns ? g.k : g.n};
-    return contracted_rows(t, id, g.turns ? g.of : g.x, g.turns ? g.x : g.of, of_matrix, out);
+    TRY(contracted_rows(t, t->items[id].dtype, g.turns ? g.of : g.x, g.turns ? g.x : g.of, of_matrix, &made));
+    return made.term != TERM_NONE ? rows_shaped_like(t, id, made, out) : NULL;
 }

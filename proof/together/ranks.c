@@ -74,6 +74,12 @@ static weft_status compare_once(prover *v, together *g, weft_equivalence *e) {
     return status;
 }
 
+static size_t count_unproved(const weft_equivalence *e) {
+    size_t n = 0;
+    for (size_t i = 0; i < e->count; i++) n += e->items[i].grade == WEFT_NOT_PROVED;
+    return n;
+}
+
 /* Where bits are not the same, sums may be, which are rounded otherwise. */
 static weft_status compare(prover *v, together *g, weft_equivalence **out) {
     weft_context *context = g->t->context;
@@ -85,7 +91,7 @@ static weft_status compare(prover *v, together *g, weft_equivalence **out) {
     g->adds_parts = true;
     if (again) status = equivalence_create(context, &second);
     if (!status && again) status = compare_once(v, g, second);
-    bool is_better = !status && again && second->grade < WEFT_NOT_PROVED;
+    bool is_better = !status && again && count_unproved(second) < count_unproved(first);
     if (is_better && second->grade < WEFT_SAME_REALS) second->grade = WEFT_SAME_REALS;
     if (!status) *out = is_better ? second : first;
     if (status || is_better) weft_equivalence_destroy(first);

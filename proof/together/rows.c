@@ -9,8 +9,6 @@
 
 #include "ops/view.h"
 
-enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
-
 /* --- products ----------------------------------------------------------------------------------------------------- */
 
 /* Ops that multiply each row of one operand alone, or only add to it, and what their operands are called. */
@@ -25,7 +23,8 @@ enum { ROW_WISE = sizeof row_wise / sizeof *row_wise, MOST_OPERANDS = 3 };
 
 typedef struct product {
     terms *t;
-    bool is_plain; /* of two matrices: op_head is the product's then, whichever op makes it */
+    bool is_plain;          /* of two matrices: op_head is the product's then, whichever op makes it */
+    bool turns, adds_parts; /* of plain ones */
     uint32_t op_head, out_head;
     value operands[MOST_OPERANDS]; /* in the op's order */
     size_t noperands;
@@ -50,6 +49,11 @@ static weft_status product_of_one(const product *p, value x, int64_t rows, value
     int64_t dims[] = {1, rows, p->n};
     memcpy(args, p->operands, sizeof args);
     TRY(matrix_of(p, x, rows, p->k, &args[p->rows_at]));
+    if (p->is_plain && p->adds_parts) {
+        TRY(contracted_product(p->t, p->dtype, args[p->rows_at], args[p->matrix_at], p->turns,
+                               (int64_t[]){rows, p->k, p->n}, out));
+        if (out->term != TERM_NONE) return NULL;
+    }
     if (p->is_plain) {
         out->factor = FACTOR_ONE;
         return term_make(p->t, p->op_head, args, 2, p->dtype, 2, dims + 1, &out->term);
@@ -110,9 +114,11 @@ static weft_status product_of(const product *p, value x, int64_t rows, value *ou
 
 /* A product of rows and a matrix, which may be transposed, in the terms of no op: a gradient of a product is one too.
  */
-static weft_status make_plain(product *p, value x, value b, bool turns) {
+static weft_status make_plain(product *p, value x, value b, bool turns, bool adds_parts) {
     buffer *key = head_begin(p->t, HEAD_TOGETHER);
     p->is_plain = true;
+    p->turns = turns;
+    p->adds_parts = adds_parts;
     p->operands[0] = x, p->operands[1] = b;
     p->noperands = p->bias_at = 2;
     p->rows_at = 0, p->matrix_at = 1;
@@ -121,13 +127,17 @@ static weft_status make_plain(product *p, value x, value b, bool turns) {
     head_put_text(key, "/rows", 5);
     head_put_int(key, turns);
     head_put_int(key, p->dtype);
-    head own = {.kind = HEAD_TOGETHER, .label = turns ? "product with a transpose" : "product", .dtype = p->dtype};
+    head own = {.kind = HEAD_TOGETHER,
+                .label = turns ? "product with a transpose" : "product",
+                .dtype = p->dtype,
+                .pulls = true};
     return head_finish(p->t, &own, &p->op_head);
 }
 
-weft_status rows_product(terms *t, uint32_t id, value x, value b, bool turns, const int64_t extents[3], value *out) {
-    product p = {.t = t, .k = extents[1], .n = extents[2], .dtype = t->items[id].dtype};
-    TRY(make_plain(&p, x, b, turns));
+weft_status rows_product(terms *t, int32_t dtype, value x, value b, bool turns, const int64_t extents[3],
+                         bool adds_parts, value *out) {
+    product p = {.t = t, .k = extents[1], .n = extents[2], .dtype = dtype};
+    TRY(make_plain(&p, x, b, turns, adds_parts));
     return product_of(&p, x, extents[0], out);
 }
 
@@ -359,7 +369,7 @@ done:
     return status;
 }
 
-weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
+weft_status rows_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out) {
     product p;
     op_view v;
     size_t axis;
@@ -368,7 +378,8 @@ weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out) {
     const head *h = term_head(t, op);
     if (is_product(t, id, op, &p)) {
         if (strcmp(h->schema->type, "matmul_v2") == 0 && p.nbatch == 1 && p.ndim == 2)
-            TRY(make_plain(&p, p.operands[p.rows_at], p.operands[p.matrix_at], attr_bool(h->op, "trans_y", false)));
+            TRY(make_plain(&p, p.operands[p.rows_at], p.operands[p.matrix_at], attr_bool(h->op, "trans_y", false),
+                           adds_parts));
         value x = p.operands[p.rows_at], made;
         TRY(p.nbatch > 1 ? product_of_batch(&p, &made) : product_of(&p, x, term_numel(t, x.term) / p.k, &made));
         return rows_shaped_like(t, id, made, out);

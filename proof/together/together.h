@@ -7,7 +7,8 @@
 
 #include "proof/equivalence/equiv.h"
 
-enum { MOST_TOGETHER = 64, BEFORE = 0, AFTER = 1 };
+enum { MOST_TOGETHER = 64, MOST_TILES = 16, BEFORE = 0, AFTER = 1 };
+enum { MOST_RUNS = 4096 }; /* what falls into more stays a function */
 
 /* The number of a collective among those of its ring, or of a message among those of its ring to that member. */
 typedef struct turn {
@@ -67,17 +68,42 @@ WEFT_MUST_USE weft_status collective_value(together *g, int side, uint32_t symbo
 
 /* Output `id` of an op whose value is `op`, with rows of a product told apart: rows of a product are the product of
  * rows. So are concatenations and slices along any dimension, which are rows put in another order. */
-WEFT_MUST_USE weft_status rows_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
-/* Of the type of `id`: rows of `x` times the matrix `b`, or its transpose. Extents: rows, k, n. */
-WEFT_MUST_USE weft_status rows_product(terms *t, uint32_t id, value x, value b, bool turns, const int64_t extents[3],
-                                       value *out);
+WEFT_MUST_USE weft_status rows_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out);
+/* Rows of `x` times the matrix `b`, or its transpose. Extents: rows, k, n. */
+WEFT_MUST_USE weft_status rows_product(terms *t, int32_t dtype, value x, value b, bool turns, const int64_t extents[3],
+                                       bool adds_parts, value *out);
 /* `x` in the extents of `id`. */
 WEFT_MUST_USE weft_status rows_shaped_like(terms *t, uint32_t id, value x, uint32_t *out);
+
+/* --- tiles.c: matrices whose rows come from several others ---------------------------------------------------------
+ */
+
+/* Columns [first, first + count) of a matrix. */
+typedef struct tile {
+    value of;
+    int64_t width, first, count;
+} tile;
+/* Rows of which each has these columns, one after another. */
+typedef struct tile_block {
+    int64_t rows;
+    tile tiles[MOST_TILES];
+    size_t ntiles;
+} tile_block;
+/* Rows from `index` on, `most` of them or fewer; out->rows 0: that is not known. */
+WEFT_MUST_USE weft_status tiles_find(terms *t, value matrix, int64_t width, int64_t index, int64_t most,
+                                     tile_block *out);
+bool tiles_is_whole(const tile_block *b); /* whole rows of one matrix */
+
 /* --- contracted.c: the same where a product is a sum of products; *out TERM_NONE: it is none. --------------------- */
 WEFT_MUST_USE weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
-/* Of the matrices `left` and `right`, of as many rows each: the transpose of one times the other. Extents: m, k, n. */
-WEFT_MUST_USE weft_status contracted_rows(terms *t, uint32_t id, value left, value right, const int64_t extents[3],
-                                          uint32_t *out);
+/* Of the matrices `left` and `right`, of as many rows each: the transpose of one times the other. Extents: m, k, n;
+ * out->term TERM_NONE: they fall into too many pieces. */
+WEFT_MUST_USE weft_status contracted_rows(terms *t, int32_t dtype, value left, value right, const int64_t extents[3],
+                                          value *out);
+/* Rows of `x` times the matrix `b` where that is a sum, or columns, of other products; out->term TERM_NONE: it is not.
+ */
+WEFT_MUST_USE weft_status contracted_product(terms *t, int32_t dtype, value x, value b, bool turns,
+                                             const int64_t extents[3], value *out);
 /* --- gradients.c: gradients of a product with a matrix are products; *out TERM_NONE: `op` has none. ----------------
  */
 WEFT_MUST_USE weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out);

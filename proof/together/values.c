@@ -88,7 +88,7 @@ static weft_status again(together *g, int side, need x, uint32_t *out) {
         if (g->adds_parts) status = contracted_value(t, x.term, args[0].term, &made.term);
         if (!status && made.term == TERM_NONE)
             status = gradient_value(t, x.term, args[0].term, g->adds_parts, &made.term);
-        if (!status && made.term == TERM_NONE) status = rows_value(t, x.term, args[0].term, &made.term);
+        if (!status && made.term == TERM_NONE) status = rows_value(t, x.term, args[0].term, g->adds_parts, &made.term);
     } else {
         status = term_again(t, x.term, args, &made);
     }
