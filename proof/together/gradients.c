@@ -48,6 +48,6 @@ weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, 
     }
     if (!adds_parts || strcmp(label, "Y@GRAD") != 0 || ndim != 2) return NULL;
     int64_t of_matrix[] = {g.turns ? g.n : g.k, g.rows, g.turns ? g.k : g.n};
-    TRY(contracted_rows(t, t->items[id].dtype, g.turns ? g.of : g.x, g.turns ? g.x : g.of, of_matrix, &made));
+    TRY(outer_rows(t, t->items[id].dtype, g.turns ? g.of : g.x, g.turns ? g.x : g.of, of_matrix, &made));
     return made.term != TERM_NONE ? rows_shaped_like(t, id, made, out) : NULL;
 }

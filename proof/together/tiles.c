@@ -106,3 +106,31 @@ weft_status tiles_find(terms *t, value matrix, int64_t width, int64_t index, int
 bool tiles_is_whole(const tile_block *b) {
     return b->ntiles == 1 && b->tiles[0].count == b->tiles[0].width;
 }
+
+weft_status tiles_join(terms *t, const value *products, const tile *rows, size_t nrows, const tile *columns,
+                       size_t ncolumns, value *out) {
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    int64_t m = 0, at = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < nrows; i++) m += rows[i].count;
+    *out = value_of(TERM_NONE);
+    if (m > MOST_RUNS / (int64_t)ncolumns) goto done;
+    value *runs = ARENA_ARRAY(&memory, value, m * (int64_t)ncolumns);
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * m * (int64_t)ncolumns);
+    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
+    for (size_t i = 0; i < nrows; i++)
+        for (int64_t k = rows[i].first; k < rows[i].first + rows[i].count; k++)
+            for (size_t j = 0; j < ncolumns; j++, count++) {
+                const tile *c = &columns[j];
+                ranges[2 * count] = at;
+                ranges[2 * count + 1] = c->count;
+                at += c->count;
+                TRY_DONE(term_part(t, products[i * ncolumns + j], k * c->width + c->first, c->count, &runs[count]));
+            }
+    TRY_DONE(term_flat(t, runs, ranges, count, at, out));
+done:
+    arena_fini(&memory);
+    return status;
+}

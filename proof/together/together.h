@@ -93,22 +93,30 @@ typedef struct tile_block {
 WEFT_MUST_USE weft_status tiles_find(terms *t, value matrix, int64_t width, int64_t index, int64_t most,
                                      tile_block *out);
 bool tiles_is_whole(const tile_block *b); /* whole rows of one matrix */
+/* Some rows of some columns: row by row those of `rows`, each the columns of all products in its line of `products`, of
+ * which there is one for each pair. out->term TERM_NONE: these are too many pieces. */
+WEFT_MUST_USE weft_status tiles_join(terms *t, const value *products, const tile *rows, size_t nrows,
+                                     const tile *columns, size_t ncolumns, value *out);
 
 /* --- contracted.c: the same where a product is a sum of products; *out TERM_NONE: it is none. --------------------- */
 WEFT_MUST_USE weft_status contracted_value(terms *t, uint32_t id, uint32_t op, uint32_t *out);
+
+/* --- outer.c: products whose left operand is transposed -------------------------------------------------------- */
+
+/* The op that makes the value, if it has that many arguments (0: any); NULL: none does. */
+const head *op_making(const terms *t, uint32_t id, size_t nargs, uint32_t *out_op);
+/* The matrix, k by m, of which `x` is the transpose; false: of none. */
+bool outer_is_turned(const terms *t, uint32_t x, int64_t m, int64_t k, value *out);
 /* Of the matrices `left` and `right`, of as many rows each: the transpose of one times the other. Extents: m, k, n;
  * out->term TERM_NONE: they fall into too many pieces. */
-WEFT_MUST_USE weft_status contracted_rows(terms *t, int32_t dtype, value left, value right, const int64_t extents[3],
-                                          value *out);
-/* Rows of `x` times the matrix `b` where that is a sum, or columns, of other products; out->term TERM_NONE: it is not.
- */
-WEFT_MUST_USE weft_status contracted_product(terms *t, int32_t dtype, value x, value b, bool turns,
-                                             const int64_t extents[3], value *out);
+WEFT_MUST_USE weft_status outer_rows(terms *t, int32_t dtype, value left, value right, const int64_t extents[3],
+                                     value *out);
+
 /* --- gradients.c: gradients of a product with a matrix are products; *out TERM_NONE: `op` has none. ----------------
  */
 WEFT_MUST_USE weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out);
 
-/* A sum in order, slice by slice. */
+/* sums.c: a sum in order, slice by slice. */
 WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);
 
 #endif
