@@ -1,4 +1,5 @@
-/* open_extents.c: see open_extents.h. What is declared with a number keeps it: inference fills in open extents only. */
+/* open_extents.c: see open_extents.h. A run goes by what ops make. So what inference knows takes the place of what is
+ * declared: Paddle declares 1 where an open extent meets a 1, and the type of its argument for some outputs. */
 #include "ops/open_extents.h"
 #include "dist_attr/dims.h"
 
@@ -67,22 +68,34 @@ weft_status open_extents_find(weft_program *p, bool *out_any) {
     return status;
 }
 
-/* Programs leave what only a gradient op reads without a type, that is of no dimensions (Reserve of rnn, WarpCTCGrad).
- */
-static weft_status declare_untyped(const shape *s, weft_var *v) {
+static weft_status declare_dims(const shape *s, weft_var *v) {
     int64_t dims[WEFT_MAX_RANK];
     for (int32_t d = 0; d < s->ndim; d++) dims[d] = s->dims[d];
     var_changed(v);
     TRY(program_dims(v->program, (size_t)s->ndim, dims, &v->dims));
     v->ndim = (uint32_t)s->ndim;
+    return NULL;
+}
+
+/* Programs leave what only a gradient op reads without a type, that is of no dimensions (Reserve of rnn, WarpCTCGrad).
+ */
+static weft_status declare_untyped(const shape *s, weft_var *v) {
+    TRY(declare_dims(s, v));
     v->dtype = s->dtype;
     return NULL;
+}
+
+static bool is_closed(const shape *s) {
+    for (int32_t d = 0; d < s->ndim; d++)
+        if (s->dims[d] < 0) return false;
+    return s->ndim >= 0;
 }
 
 weft_status open_extents_declare(const shape_env *env, weft_var *v) {
     int64_t dims[WEFT_MAX_RANK];
     shape s = shape_env_get(env, v);
     if (is_feedable(v) && v->ndim == 0 && s.ndim > 0) return declare_untyped(&s, v);
+    if (is_feedable(v) && is_closed(&s)) return declare_dims(&s, v);
     if (!is_feedable(v) || !is_open(v) || s.ndim != (int32_t)v->ndim) return NULL;
     for (size_t d = 0; d < v->ndim; d++) dims[d] = v->dims[d] < 0 ? s.dims[d] : v->dims[d];
     var_changed(v);

@@ -17,7 +17,7 @@ WEFT_MUST_USE weft_status open_extents_find(weft_program *p, bool *out_any);
 WEFT_MUST_USE weft_status open_extents_set(weft_program *p, const open_extents *e);
 /* The same of feeds alone: what follows stays as it is declared. */
 WEFT_MUST_USE weft_status open_extents_feed(weft_program *p, const open_extents *e);
-/* Declares what `env` has inferred of the open extents of a var. */
+/* Declares what `env` has inferred of a var: all extents where all are known, else the open ones. */
 WEFT_MUST_USE weft_status open_extents_declare(const shape_env *env, weft_var *v);
 /* Writes numbers that inference knows into block 0 (known_numbers.c): for readers of values, not to be run. */
 WEFT_MUST_USE weft_status known_numbers_write(weft_program *p);

@@ -31,7 +31,8 @@ static const char *const begin[] = {
     "var b int64 -1",           "var zero int64 1",          "var one int64 1",           "var end int64 1",
     "var r int64 -1",           "var at int64 -1,2",         "var g float32 -1",          "var v float32 1 persist",
     "var v@GRAD float32 1",     "var u float32 1",           "var u@GRAD float32 1",      "var g@GRAD float32 -1",
-    "var e@GRAD float32 -1,2",  "var c@GRAD float32 1,2",
+    "var e@GRAD float32 -1,2",  "var c@GRAD float32 1,2",    "var q float32 1,2",         "var k float32 1,1,2",
+    "var q@GRAD float32 1,2",   "var k@GRAD float32 1,1,2",
 };
 static const char *const end[] = {
     "op matmul_v2_grad X=x Y=w Out@GRAD=z@GRAD -> Y@GRAD=w@GRAD | op_role=1 op_role_var=w,w@GRAD",
@@ -128,6 +129,16 @@ static const struct {
     {"the gradient of the loss that it weighs", WEIGHED, 4,
      "op elementwise_mul_grad X=m Y=m Out@GRAD=loss@GRAD -> X@GRAD=m@GRAD Y@GRAD=v@GRAD | op_role=1 axis=-1 "
      "op_role_var=v,v@GRAD"},
+    {"an extent of 1 that is declared where rows meet a 1",
+     {MULTIPLY, "op elementwise_add X=c Y=z -> Out=q | op_role=0 axis=-1",
+      "op reshape2 X=q -> Out=k | op_role=0 shape=[0,1,2]", "op mean X=k -> Out=loss | op_role=256", SEED,
+      "op mean_grad X=k Out@GRAD=loss@GRAD -> X@GRAD=k@GRAD | op_role=1",
+      "op reshape2 X=k@GRAD -> Out=q@GRAD | op_role=1 shape=[0,2]",
+      "op elementwise_add_grad X=c Y=z Out@GRAD=q@GRAD -> X@GRAD=c@GRAD Y@GRAD=z@GRAD | op_role=1 axis=-1 "
+      "op_role_var=c,c@GRAD",
+      UPDATE_C},
+     1,
+     "op elementwise_sub X=c Y=z -> Out=q | op_role=0 axis=-1"},
 };
 TABLE_ROWS(proof_open, extents, cases);
 
