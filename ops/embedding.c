@@ -12,6 +12,20 @@ weft_status infer_lookup_table_v2(infer *i) {
     return NULL;
 }
 
+/* The last dimension of Ids has one element, in whose place the row is. */
+weft_status infer_lookup_table(infer *i) {
+    const shape *w = infer_in(i, 0), *ids = infer_in(i, 1);
+    if (!shape_known(w) || !shape_known(ids) || !infer_out(i, 0)) return NULL;
+    if (w->ndim != 2) return infer_error(i, "expected a table W of 2 dimensions, found %d", w->ndim);
+    int64_t last = ids->ndim ? ids->dims[ids->ndim - 1] : 0;
+    if (last != 1 && last != -1)
+        return infer_error(i, "expected Ids with a last dimension of 1, found %lld", (long long)last);
+    *infer_out(i, 0) = *ids;
+    infer_out(i, 0)->dtype = w->dtype;
+    infer_out(i, 0)->dims[ids->ndim - 1] = w->dims[1];
+    return NULL;
+}
+
 /* A sparse gradient has one row an index, repeated ones too. */
 weft_status infer_lookup_table_v2_grad(infer *i) {
     const shape *w = infer_in(i, 0), *ids = infer_in(i, 1);

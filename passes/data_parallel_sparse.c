@@ -5,7 +5,7 @@
 #include "passes/data_parallel.h"
 
 static bool makes_rows(const weft_op *op) {
-    return op_is(op, "lookup_table_v2_grad") && attr_bool(op, "is_sparse", false);
+    return (op_is(op, "lookup_table_v2_grad") || op_is(op, "lookup_table_grad")) && attr_bool(op, "is_sparse", false);
 }
 
 static bool is_rows(const weft_var *var) {
@@ -18,18 +18,19 @@ static bool is_rows(const weft_var *var) {
 typedef struct walk {
     dp_plan *plan;
     dp_gradient *gradient;
-    bool *seen;     /* by var id */
-    bool *seen_op;  /* by var id of the first output: lookups that are in the list */
+    bool *seen;    /* by var id */
+    bool *seen_op; /* by var id of the first output: lookups that are in the list */
     weft_var **queue;
     size_t nqueued;
 } walk;
 
 static weft_status refuse(const walk *w, const weft_op *op, const char *why) {
     char place[160];
-    return weft_pass_refuse(w->plan->pass,
-                            "gradient %s is kept as rows (SelectedRows), which ranks can gather only where lookups make "
-                            "them: %s %s",
-                            w->gradient->grad->name->bytes, op_place(op, place, sizeof place), why);
+    return weft_pass_refuse(
+        w->plan->pass,
+        "gradient %s is kept as rows (SelectedRows), which ranks can gather only where lookups make "
+        "them: %s %s",
+        w->gradient->grad->name->bytes, op_place(op, place, sizeof place), why);
 }
 
 static weft_status enqueue_inputs(walk *w, const weft_op *op) {

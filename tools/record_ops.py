@@ -11,6 +11,7 @@ import paddle
 import paddle.static as static
 import record_cases
 import record_later
+import record_legacy
 import record_older
 import record_rare
 import record_scarce
@@ -72,7 +73,7 @@ def cases():
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
         record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case) + record_users.cases(rng, f32, case) + record_rare.cases(rng, f32, case) + \
-        record_scarce.cases(rng, f32, case) + record_later.cases(rng, f32, case)
+        record_scarce.cases(rng, f32, case) + record_later.cases(rng, f32, case) + record_legacy.cases(rng, f32, case)
 
 
 def places():

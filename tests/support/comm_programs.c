@@ -279,6 +279,47 @@ static void test_scattered(void) {
     stop(&s);
 }
 
+/* --- other names of Paddle ---------------------------------------------------------------------------------------- */
+
+/* A part of each rank's tensor, the same in place; the sum; the parts of rank 2's. */
+static void test_parts(void) {
+    static const char *const names[] = {"p", "q", "r", "s"};
+    char sources[3][900];
+    session s;
+    for (int k = 0; k < 3; k++)
+        snprintf(
+            sources[k], sizeof sources[k],
+            "weft: 1\nblocks:\n- vars:\n    x: {float32: [6, 2]}\n    p: {float32: [6, 2]}\n    q: {float32: [6, 2]}\n"
+            "    r: {float32: [6, 2]}\n    s: {float32: [2, 2]}\n  ops:\n" OP("partial_allgather", "X: [x]", "Out: [p]",
+                                                                              "nranks: 3, rank: %d")
+                OP("scale", "X: [x]", "Out: [q]", "scale: 1.0")
+                    OP("partial_allgather", "X: [q]", "Out: [q]", "nranks: 3, rank: %d")
+                        OP("mp_allreduce_sum", "X: [x]", "Out: [r]", "use_calc_stream: true")
+                            OP("c_scatter", "X: [x]", "Out: [s]", "root: 2, nranks: 3, use_calc_stream: true"),
+            k, k);
+    must(start(&s, 3, (const char *[]){sources[0], sources[1], sources[2]}, names, 4));
+    for (int k = 0; k < 3; k++) {
+        float x[12];
+        for (int i = 0; i < 12; i++) x[i] = (float)(100 * (k + 1) + i);
+        give_values(&s, k, "x", x);
+    }
+    must(weft_executor_run(s.executor));
+    for (int k = 0; k < 3; k++) {
+        size_t count;
+        const float *p = values_of(&s, k, "p", &count), *q = values_of(&s, k, "q", &count);
+        const float *r = values_of(&s, k, "r", &count), *part = values_of(&s, k, "s", &count);
+        check(count == 4, "rank %d: a part of %zu elements", k, count);
+        for (int i = 0; i < 12; i++) {
+            float from = (float)(100 * (i / 4 + 1) + i);
+            check(p[i] == from && q[i] == from && r[i] == (float)(600 + 3 * i), "rank %d, element %d: %g, %g, %g", k, i,
+                  (double)p[i], (double)q[i], (double)r[i]);
+        }
+        for (int i = 0; i < 4; i++)
+            check(part[i] == (float)(300 + 4 * k + i), "rank %d, element %d of its part: %g", k, i, (double)part[i]);
+    }
+    stop(&s);
+}
+
 /* --- refusals ----------------------------------------------------------------------------------------------------- */
 
 static void test_refused(const char *one, const char *other, const char *expected) {
@@ -306,6 +347,8 @@ static void test_refusals(void) {
     test_refused(few, few, "expected an argument of out for each of the 2 ranks, found 1");
     const char *uneven = "weft: 1\nblocks:\n- vars:\n    x: {float32: [4]}\n    z: {float32: [4]}\n  ops:\n" OP(
         "all_to_all", "x: [x]", "out: [z]", "in_splits: !longs [1, 3], out_splits: !longs [1, 3]");
+    const char *other = SEVERAL OP("partial_allgather", "X: [c]", "Out: [f]", "nranks: 2, rank: 1");
+    test_refused(other, other, "expected part 0 of 2 of the elements, found part 1 of 2 of 7");
     test_refused(uneven, uneven,
                  "ring 0: ranks disagree on collective 0: rank 0 runs all_to_all #0 of float32 and sends 3 elements to "
                  "rank 1, which runs all_to_all #0 of float32 and takes 1");
@@ -322,6 +365,7 @@ void comm_programs(const device_engine *engine, const char *rings, comm_host (*h
     test_uneven(true);
     test_coalesced();
     test_scattered();
+    test_parts();
     if (compares_requests) test_refusals();
     *out_passed = npassed;
     *out_failed = nfailed;

@@ -4,6 +4,41 @@
 
 #include "tests/support/kernel_run.h"
 
+/* --- gradients that Paddle's executor does not run ---------------------------------------------------------------- */
+
+/* As Paddle 3.3.1 computes it eagerly; Y is stretched. */
+Test(kernels_cases, remainder_steps_where_the_quotient_does) {
+    kernel_test t;
+    float x[] = {5.5f, -7.25f, 3, -1, 2.5f, 0.5f, -9.75f, 8}, y[] = {2, -1.5f, 0.75f, 3};
+    float g[] = {1, -0.5f, 0.25f, 2, 0.5f, 1.5f, -1, 3}, dx[8], dy[4];
+    kernel_test_init(&t, "remainder_grad");
+    kernel_test_in(&t, "X", WEFT_FP32, x, 2, 4, -1);
+    kernel_test_in(&t, "Y", WEFT_FP32, y, 4, -1, -1);
+    kernel_test_in(&t, "Out@GRAD", WEFT_FP32, g, 2, 4, -1);
+    kernel_test_out(&t, "X@GRAD", WEFT_FP32, dx, 2, 4, -1);
+    kernel_test_out(&t, "Y@GRAD", WEFT_FP32, dy, 4, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(dx, g, sizeof dx);
+    cr_expect_arr_eq(dy, ((float[]){-2.5f, 3.5f, -14, -4}), sizeof dy);
+    kernel_test_fini(&t);
+}
+
+/* Level 0 fails, the others count. */
+Test(kernels_cases, check_numerics_stops_at_level_0) {
+    kernel_test t;
+    float x[] = {1, NAN, 0}, values[3];
+    int64_t stats[3];
+    kernel_test_init(&t, "check_numerics");
+    kernel_test_in(&t, "tensor", WEFT_FP32, x, 3, -1, -1);
+    kernel_test_out(&t, "stats", WEFT_INT64, stats, 3, -1, -1);
+    kernel_test_out(&t, "values", WEFT_FP32, values, 3, -1, -1);
+    cr_expect_eq(kernel_test_code(&t), WEFT_RUNTIME);
+    kernel_put_int(&t, "check_nan_inf_level", 3);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect(stats[0] == 1 && stats[1] == 0 && stats[2] == 1 && values[0] == 1 && values[1] == 0 && isnan(values[2]));
+    kernel_test_fini(&t);
+}
+
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {

@@ -75,8 +75,9 @@ static weft_status prepare_state(kernel_prepare *p) {
     TRY(read_ring_attrs(p, &s->reduce, &s->root));
     int64_t expected = x->numel;
     if (kind == COMM_ALL_GATHER) expected *= p->ring_nranks;
-    if (kind == COMM_REDUCE_SCATTER) expected /= p->ring_nranks;
-    bool parts = kind == COMM_REDUCE_SCATTER || kind == COMM_ALL_TO_ALL;
+    bool gets_part = kind == COMM_REDUCE_SCATTER || kind == COMM_SCATTER;
+    if (gets_part) expected /= p->ring_nranks;
+    bool parts = gets_part || kind == COMM_ALL_TO_ALL;
     if (out->numel != expected || (parts && x->numel % p->ring_nranks != 0))
         return kernel_unsupported(p, "expected %lld elements for a ring of %d ranks, found %lld", (long long)expected,
                                   p->ring_nranks, (long long)out->numel);
@@ -87,6 +88,7 @@ static weft_status prepare_state(kernel_prepare *p) {
 /* Elements that a request counts (comm_kind): those of one rank's part. */
 static int64_t count_of(comm_kind kind, const tensor *x, const tensor *out, int nranks) {
     switch (kind) {
+    case COMM_SCATTER:
     case COMM_REDUCE_SCATTER: return out->numel;
     case COMM_ALL_TO_ALL: return x->numel / nranks;
     default: return x->numel;
@@ -169,6 +171,7 @@ DEFINE_KERNEL(c_allreduce_max, )
 DEFINE_KERNEL(c_allreduce_min, )
 DEFINE_KERNEL(c_allreduce_prod, )
 DEFINE_KERNEL(c_allreduce_avg, )
+DEFINE_KERNEL(mp_allreduce_sum, )
 DEFINE_KERNEL(all_reduce, )
 DEFINE_KERNEL(c_reduce_sum, _reduce)
 DEFINE_KERNEL(c_reduce_max, _reduce)
@@ -177,12 +180,62 @@ DEFINE_KERNEL(c_reduce_prod, _reduce)
 DEFINE_KERNEL(reduce, _reduce)
 DEFINE_KERNEL(c_broadcast, )
 DEFINE_KERNEL(broadcast, )
+DEFINE_KERNEL(c_scatter, )
 DEFINE_KERNEL(c_allgather, )
 DEFINE_KERNEL(all_gather, )
 DEFINE_KERNEL(c_reducescatter, )
 DEFINE_KERNEL(reduce_scatter, )
 DEFINE_KERNEL(alltoall, )
 #undef DEFINE_KERNEL
+
+/* --- a part of the elements of each rank ---------------------------------------------------------------------------
+ */
+
+typedef struct own_part {
+    size_t offset, nbytes;
+} own_part;
+
+/* Out may be X, so what this rank gives is copied first. */
+static weft_status take_part(const kernel_call *c, int round) {
+    const own_part *s = c->state;
+    if (!round) copy_bytes(c->workspace, (const char *)arg_in(c, 0)->data + s->offset, s->nbytes);
+    return NULL;
+}
+
+static void ask_for_rest(const kernel_call *c, int round, comm_request *out) {
+    (void)round;
+    *out = request(c, COMM_ALL_GATHER, arg_in(c, 0), arg_out(c, 0));
+    out->src = c->workspace;
+    out->count /= c->ring->nranks;
+}
+
+static const kernel_rounds part_rounds = {1, ask_for_rest, take_part};
+
+static weft_status prepare_own_part(kernel_prepare *p) {
+    own_part *s = KERNEL_STATE(p, own_part);
+    if (!s) return base_out_of_memory();
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    int64_t nranks = attr_int(p->op, "nranks", 1), rank = attr_int(p->op, "rank", 0);
+    TRY(require_ring_type(p, x));
+    TRY(require_same_dtype(p, x, out, "Out"));
+    if (nranks != p->ring_nranks || rank != p->ring_index || x->numel % nranks || out->numel != x->numel)
+        return kernel_unsupported(p, "expected part %d of %d of the elements, found part %lld of %lld of %lld",
+                                  p->ring_index, p->ring_nranks, (long long)rank, (long long)nranks,
+                                  (long long)x->numel);
+    s->nbytes = tensor_nbytes(x) / (size_t)nranks;
+    s->offset = (size_t)rank * s->nbytes;
+    p->workspace_nbytes = s->nbytes;
+    if (p->ring_nranks > 1) p->rounds = &part_rounds;
+    return NULL;
+}
+
+static weft_status run_own_part(const kernel_call *c) {
+    if (!is_alone(c)) return run_rounds(c, &part_rounds);
+    copy_alone(c);
+    return NULL;
+}
+
+const kernel kernel_partial_allgather = {prepare_own_part, run_own_part};
 
 /* --- barrier ------------------------------------------------------------------------------------------------------ */
 

@@ -146,6 +146,11 @@ static slopes heaviside_slopes(double x, double y) {
     return (slopes){0, x == 0};
 }
 DEFINE_GRADIENT(elementwise_heaviside_grad, heaviside_slopes)
+/* Between the steps of the quotient. */
+static slopes remainder_slopes(double x, double y) {
+    return (slopes){1, -floor(x / y)};
+}
+DEFINE_GRADIENT(remainder_grad, remainder_slopes)
 static slopes copysign_slopes(double x, double y) {
     return (slopes){x == 0 ? 0 : copysign(1, x) * copysign(1, y), 0};
 }
