@@ -258,8 +258,8 @@ WEFT_MUST_USE weft_status spmd_fx_write(spmd_plan *plan);
 /* spmd_forms.c: other forms of an op. */
 /* `own_statistics`: each rank normalises its rows of a batch by themselves. */
 void spmd_find_form(const weft_op *op, bool own_statistics, spmd_kind *kind);
-/* What an input of an op in its special form is divided by. */
-int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i);
+/* Whether input `i` is added to what the op's special form makes: it is a sum as that is. */
+bool spmd_form_adds(const spmd_op *op, size_t i);
 bool spmd_form_fits(const spmd_plan *plan, const spmd_op *op, const axes_placed *in, const axes_placed *out);
 /* The mesh axes along which a normalisation over the batch is of all rows; 0: it is none in that form. */
 uint32_t spmd_form_ring(const spmd_op *op);
@@ -294,6 +294,12 @@ bool spmd_is_single(const spmd_var *v); /* it has one element */
 /* The version from which `to` is reached with the fewest bytes. */
 spmd_version *spmd_nearest(const spmd_plan *plan, const spmd_var *v, const spmd_state *s, const axes_placed *to,
                            spmd_path *out);
+/* spmd_sums.c: how input `i` lies where it is partial along the axis and the op reads it; NULL: it is not. */
+const axes_placed *spmd_sum_of(const spmd_state *states, const spmd_op *op, size_t i, int axis);
+/* The first group (bit) that takes all inputs that are sums along the axis; 0: none does. Its others may be shares. */
+uint32_t spmd_adding_group(const spmd_state *states, const spmd_op *op, int axis);
+/* Whether several inputs are partial along the axis, all of them sums whose parts along the factor can be read. */
+bool spmd_sums_share(const spmd_state *states, const spmd_op *op, int axis, size_t factor);
 /* spmd_conflicts.c: where arguments of an op disagree, and what a rank receives by each side. Asked for before the
  * decision that is told; `cluster` empty: no times. Writes the member "conflicts" of a var's entry in the sidecar. */
 WEFT_MUST_USE weft_status spmd_conflicts_ask(spmd_plan *plan, const char *cluster);

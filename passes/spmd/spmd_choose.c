@@ -106,29 +106,18 @@ static void ask(chooser *c) {
     }
 }
 
-/* --- one way ------------------------------------------------------------------------------------------------------ */
-
-/* Of the value's versions the one that is partial along the axis; NULL: none is. */
-static const axes_placed *partial_version(const chooser *c, size_t i, int axis) {
-    const spmd_var *v = c->op->in[i];
-    const spmd_version *x = v ? c->states[v->var->id].versions : NULL;
-    while (x && !x->placed->partial[axis]) x = x->next;
-    return x ? x->placed : NULL;
-}
-
-/* The first group that takes all inputs that are sums along the axis. Its other inputs then are shares of sums. */
-static uint32_t find_adds(const chooser *c, int axis) {
+/* Sums that cannot pass on need not be made whole where all have a factor: parts of them do. */
+static void ask_shared(chooser *c) {
     const axes_rule *r = &c->op->kind->rule;
-    for (size_t g = 0; g < r->ngroups; g++) {
-        bool takes = r->groups[g].all >> WEFT_REDUCE_SUM & 1;
-        for (size_t i = 0; i < r->nin && takes; i++) {
-            const axes_placed *p = c->op->kind->reads[i] ? partial_version(c, i, axis) : NULL;
-            takes = !p || (p->partial[axis] == 1 + WEFT_REDUCE_SUM && r->in[i].in_group >> g & 1);
-        }
-        if (takes) return UINT32_C(1) << g;
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
+        c->adds[a] = spmd_adding_group(c->states, c->op, a);
+        for (size_t k = 0; k < r->nfactors && !c->adds[a]; k++)
+            if (!r->factors[k].why && spmd_sums_share(c->states, c->op, a, k))
+                add_option(c, a, (int)k, &(spmd_side){.arg = 0});
     }
-    return 0;
 }
+
+/* --- one way ------------------------------------------------------------------------------------------------------ */
 
 /* What need not be read may lie as it likes. */
 static void keep_unread(const chooser *c, size_t i, const spmd_version *versions, axes_placed *need) {
@@ -137,12 +126,17 @@ static void keep_unread(const chooser *c, size_t i, const spmd_version *versions
     if (x) memcpy(need->partial, x->placed->partial, sizeof need->partial);
 }
 
+static bool is_special(const chooser *c, int axis) {
+    return c->op->kind->special != SIZE_MAX && c->chosen[axis] == (int)c->op->kind->special;
+}
+
 /* Along what is passed on an input is as partial as it is there; or a share, where others of its group are sums. */
 static void keep_partial(const chooser *c, size_t i, axes_placed *need) {
     uint32_t groups = c->op->kind->rule.in[i].in_group;
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++) {
+        if (is_special(c, a) && spmd_form_adds(c->op, i)) need->partial[a] = 1 + WEFT_REDUCE_SUM;
         if (c->chosen[a] != SPMD_PASS_ON || !groups) continue;
-        const axes_placed *p = partial_version(c, i, a);
+        const axes_placed *p = spmd_sum_of(c->states, c->op, i, a);
         if (p)
             need->partial[a] = p->partial[a];
         else if (groups & c->adds[a])
@@ -265,10 +259,21 @@ static void drop_empty_sums(const chooser *c) {
     }
 }
 
+/* How outputs lie; false: inputs may not lie so. What is added in shares is no sum to the rule. */
+static bool follow(const chooser *c) {
+    axes_placed *added = c->op->kind->form == FORM_SHARES ? &c->in[0] : NULL, kept;
+    if (added) kept = *added;
+    for (int a = 0; added && a < c->plan->mesh.axes.naxes; a++)
+        if (is_special(c, a)) added->partial[a] = 0;
+    const char *why = axes_follow(&c->op->kind->rule, &c->plan->mesh.axes, c->in, c->out);
+    if (added) *added = kept;
+    return !why;
+}
+
 static void try_way(chooser *c) {
     spmd_op *op = c->op;
     for (size_t i = 0; i < op->kind->rule.nin; i++) place_input(c, i, &c->in[i]);
-    if (axes_follow(&op->kind->rule, &c->plan->mesh.axes, c->in, c->out)) return;
+    if (!follow(c)) return;
     drop_empty_sums(c);
     price sum = {0};
     double work = 0;
@@ -291,8 +296,7 @@ static void try_way(chooser *c) {
     memcpy(best->in, c->in, op->kind->rule.nin * sizeof *c->in);
     memcpy(best->out, c->out, op->kind->rule.nout * sizeof *c->out);
     best->is_special = false;
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++)
-        best->is_special |= op->kind->special != SIZE_MAX && c->chosen[a] == (int)op->kind->special;
+    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) best->is_special |= is_special(c, a);
 }
 
 /* Whether two axes shard one factor, so that their order matters. */
@@ -429,10 +433,10 @@ static void choose_whole(const chooser *c) {
 static weft_status choose_way(chooser *c) {
     add_order(c, NULL, 0);
     ask(c);
+    ask_shared(c);
     for (int a = 0; a < c->plan->mesh.axes.naxes; a++) c->plan->chosen.is_disputed |= is_disputed(c, a);
     if (!c->plan->chosen.is_disputed) c->sides = NULL;
     complete(c, false);
-    for (int a = 0; a < c->plan->mesh.axes.naxes; a++) c->adds[a] = find_adds(c, a);
     try_all(c, 0);
     if (!c->found) complete(c, true);
     if (!c->found) try_all(c, 0);

@@ -155,9 +155,8 @@ static weft_status find_places(spmd_plan *plan, spmd_op *op) {
     return NULL;
 }
 
-int64_t spmd_form_divides(const spmd_plan *plan, const spmd_op *op, size_t i) {
-    if (op->kind->form != FORM_SHARES || i != 0) return 1;
-    return spmd_extent(&plan->mesh, special_axes(op, op->choice->in, op->choice->out));
+bool spmd_form_adds(const spmd_op *op, size_t i) {
+    return op->kind->form == FORM_SHARES && i == 0;
 }
 
 /* The sum over ranks of an output, which the op leaves in another var. `into` NULL: a new one. */

@@ -230,13 +230,19 @@ static void all_to_all(path_finder *f, uint32_t axes, const axes_placed *now) {
 }
 
 /* What is to be a sum: of a share of each rank, or of parts among zeros. Shares of integers would be rounded. */
-static void make_partial(path_finder *f, int axis, int from, const axes_placed *now) {
+static void make_partial(path_finder *f, uint32_t axes, const axes_placed *now) {
     axes_placed made = *now;
-    if (from < 0 && !dtype_is_float(f->whole->dtype)) return;
-    if (f->to->partial[axis] != 1 + WEFT_REDUCE_SUM || (from >= 0 && f->whole->dims[from] < 0)) return;
-    if (from >= 0) made.naxes[from]--;
-    made.partial[axis] = 1 + WEFT_REDUCE_SUM;
-    reach(f, (spmd_step){.kind = from < 0 ? STEP_SHARE : STEP_PAD, .axes = UINT32_C(1) << axis, .dim = from}, &made, 0);
+    bool is_sharded = touches(now, f->whole->ndim, axes);
+    spmd_step step = {.kind = is_sharded ? STEP_PAD : STEP_SHARE, .axes = axes, .dim = -1};
+    if (is_sharded ? !drop_axes(f, axes, &made, &step.dim) || step.dim < 0 || f->whole->dims[step.dim] < 0
+                   : !dtype_is_float(f->whole->dtype))
+        return;
+    for (int i = 0; i < f->mesh->axes.naxes; i++) {
+        if (!(axes >> i & 1)) continue;
+        if (made.partial[i] || f->to->partial[i] != 1 + WEFT_REDUCE_SUM) return;
+        made.partial[i] = 1 + WEFT_REDUCE_SUM;
+    }
+    reach(f, step, &made, 0);
 }
 
 /* To the end at once, where ranks have then what others had. */
@@ -256,14 +262,10 @@ static void take_steps(path_finder *f) {
         if (!sharded && (partial & axes) == axes) all_reduce(f, axes, &now);
         if (!sharded && ((partial & axes) == axes || !(partial & axes))) shard(f, axes, &now);
         if (sharded) all_gather(f, axes, &now);
+        make_partial(f, axes, &now);
     }
     permute(f, &now);
-    for (int a = 0; a < naxes; a++) {
-        int d = placed_dim_of(&now, f->whole->ndim, a);
-        bool innermost = d >= 0 && now.axes[d][now.naxes[d] - 1] == a;
-        all_to_all(f, UINT32_C(1) << a, &now);
-        if (innermost || (d < 0 && !now.partial[a])) make_partial(f, a, d, &now);
-    }
+    for (int a = 0; a < naxes; a++) all_to_all(f, UINT32_C(1) << a, &now);
     for (uint32_t axes = 3; axes < UINT32_C(1) << naxes; axes++)
         if ((axes & (axes - 1)) && !(axes & f->idle)) all_to_all(f, axes, &now);
 }

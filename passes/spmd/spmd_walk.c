@@ -100,18 +100,6 @@ static weft_status follow_path(walk *w, const spmd_var *v, weft_var *from, const
 
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
-/* Each rank adds its share of what is added once to a sum over ranks. */
-static weft_status take_share(walk *w, const spmd_op *op, size_t i, const spmd_var *v, weft_var **x) {
-    int64_t divide = op->choice->is_special ? spmd_form_divides(w->plan, op, i) : 1;
-    weft_var *share;
-    if (divide == 1) return NULL;
-    w->emit.before = op->op;
-    TRY(spmd_new_var(w->plan, v, &op->choice->in[i], &share));
-    TRY(spmd_emit_scale(&w->emit, *x, share, 1.0 / (double)divide));
-    *x = share;
-    return NULL;
-}
-
 /* An op that nothing is known of gets what is sharded whole: told, or refused. */
 static weft_status note_whole(walk *w, const spmd_op *op, const spmd_var *v, const spmd_path *path) {
     char place[160];
@@ -141,9 +129,7 @@ static weft_status bring_input(walk *w, spmd_op *op, size_t i) {
         TRY(follow_path(w, v, from->var, &path, op->op->type->bytes, NULL, &found));
         TRY(add_version(w, s, need, found));
     }
-    if (!w->edits) return NULL;
-    TRY(take_share(w, op, i, v, &found));
-    spmd_set_arg(op, i, found);
+    if (w->edits) spmd_set_arg(op, i, found);
     return NULL;
 }
 

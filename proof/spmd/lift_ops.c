@@ -96,8 +96,9 @@ static weft_status fills_as_parts(function *f, size_t axis, size_t d, size_t one
     return NULL;
 }
 
-/* A product of parts of the inner dimension, to which each rank adds: a sum over ranks, and so is what they add. */
-static bool adds_shares(function *f, size_t axis) {
+/* A product of parts of the inner dimension, to which each rank adds: a sum over ranks, and so is what they add.
+ * `as_sum`: that is a sum already; else all have it. */
+static bool adds_shares(function *f, size_t axis, bool as_sum) {
     static const struct {
         const char *type, *added, *x, *y;
     } products[] = {{"aten_addmm", "self", "mat1", "mat2"}, {"aten_baddbmm", "self", "batch1", "batch2"}};
@@ -106,12 +107,14 @@ static bool adds_shares(function *f, size_t axis) {
         const lifted *x = lift_argument(f->h->op, f->args, products[i].x),
                      *y = lift_argument(f->h->op, f->args, products[i].y);
         f->added = lift_argument(f->h->op, f->args, products[i].added);
-        if (!f->added || !x || !y || !is_replicated(f->added->placed[axis])) return false;
+        if (!f->added || !x || !y) return false;
+        const axis_placement added = f->added->placed[axis];
+        if (as_sum ? !is_partial(added) : !is_replicated(added)) return false;
         int inner = f->l->t->items[x->term].ndim - 1;
         if (inner < 1 || sharded_dim(x->placed[axis]) != inner || sharded_dim(y->placed[axis]) != inner - 1 ||
             x->placed[axis].split != y->placed[axis].split)
             return false;
-        f->shares |= UINT32_C(1) << axis;
+        if (!as_sum) f->shares |= UINT32_C(1) << axis;
         return true;
     }
     return false;
@@ -119,7 +122,7 @@ static bool adds_shares(function *f, size_t axis) {
 
 static weft_status find_result(function *f, const sharded_inputs *in, sharded_result *out) {
     TRY(sharded_output(in, f->id, out));
-    if (!out->is_known && adds_shares(f, in->axis)) *out = (sharded_result){.is_known = true, .placed = PARTIAL};
+    if (!out->is_known && adds_shares(f, in->axis, false)) *out = (sharded_result){.is_known = true, .placed = PARTIAL};
     return NULL;
 }
 
@@ -211,6 +214,7 @@ static weft_status place_along(function *f, size_t axis, axis_placement *out, co
     *out = partial ? PARTIAL : REPLICATED;
     *out_reason = NULL;
     if (partial && !shards && !linear) TRY(passes_operand(f, axis, &linear));
+    if (partial && shards && adds_shares(f, axis, true)) return NULL;
     if (partial && (shards || !linear))
         return *out_reason = "it uses a partial sum over ranks as if it were the sum: a reduce is missing", NULL;
     if (!shards) return NULL;
