@@ -1,5 +1,5 @@
 /* axes_clauses.c: what the clauses of a rule say of its factors, of partial values, and of attrs. */
-#include "base/types.h"
+#include "base/numbers.h"
 #include "ops/axes_build.h"
 
 #include <stdlib.h>
@@ -122,8 +122,8 @@ static bool names(const axes_clause *c, int from, const char *slot_text) {
 static bool adds_up(const axes_build *b, const axes_arg *x) {
     const shape *in = &b->call->in[x - b->rule->in];
     if (in->dtype == WEFT_BOOL) return false;
-    for (uint32_t i = 0; dtype_is_float(in->dtype) && i < b->rule->nout; i++)
-        if (b->call->out[i].dtype != WEFT_DTYPE_NONE && !dtype_is_float(b->call->out[i].dtype)) return false;
+    for (uint32_t i = 0; dtype_is_inexact(in->dtype) && i < b->rule->nout; i++)
+        if (b->call->out[i].dtype != WEFT_DTYPE_NONE && !dtype_is_inexact(b->call->out[i].dtype)) return false;
     return true;
 }
 

@@ -299,6 +299,7 @@ static weft_status out_form(normal *n, uint32_t id, value *out) {
     if (out->term == TERM_NONE) TRY(normal_several(n, id, op, out));
     if (out->term == TERM_NONE) TRY(unscale_form(n, id, op, out));
     if (out->term == TERM_NONE) TRY(affine_form(n, id, op, out));
+    if (out->term == TERM_NONE) TRY(normal_turned(n, id, op, out));
     if (out->term != TERM_NONE) return NULL;
     term own = t->items[id];
     value from = n->forms[op];

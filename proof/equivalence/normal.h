@@ -2,10 +2,11 @@
 #ifndef PROOF_EQUIVALENCE_NORMAL_H
 #define PROOF_EQUIVALENCE_NORMAL_H
 
+#include "base/numbers.h"
 #include "proof/equivalence/term.h"
 
 static inline bool normal_pulls(const normal *n, int32_t dtype) {
-    return dtype_is_float(dtype) && !(n->mode == NORMAL_REALS && dtype == WEFT_FP16);
+    return dtype_is_inexact(dtype) && !(n->mode == NORMAL_REALS && dtype == WEFT_FP16);
 }
 static inline bool normal_is_type(const head *h, const char *type) {
     return h->kind == HEAD_OP && h->schema && strcmp(h->schema->type, type) == 0;
@@ -23,6 +24,8 @@ WEFT_MUST_USE weft_status normal_product(normal *n, uint32_t id, uint32_t op, va
 WEFT_MUST_USE weft_status normal_product_grad(normal *n, uint32_t id, uint32_t op, value *out);
 /* normal_several.c: factors of operands of products; out->term TERM_NONE: none comes out so. */
 WEFT_MUST_USE weft_status normal_several(normal *n, uint32_t id, uint32_t op, value *out);
+/* normal_moves.c: the form of output `id` of a transposition that moves no element; out->term TERM_NONE: it is none. */
+WEFT_MUST_USE weft_status normal_turned(normal *n, uint32_t id, uint32_t op, value *out);
 /* normal_op.c. Divides the `linear` ones among args (NULL: all) by the first factor among them that is not 0: that is
  * *out_common. Nothing happens where that is not exact. */
 WEFT_MUST_USE weft_status normal_pull_common(terms *t, value *args, size_t nargs, const bool *linear,

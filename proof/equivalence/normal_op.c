@@ -78,8 +78,8 @@ weft_status normal_op_form(normal *n, uint32_t id, value *args, size_t nargs, bo
         if (role == ROLE_TYPE_ONLY ||
             (is_sign && factor_is_positive(value_factor(t, args[i])) && normal_pulls(n, dtype)))
             args[i].factor = FACTOR_ONE; /* the sign of a positive multiple is the same */
-        linear[i] = role == ROLE_LINEAR && (dtype == WEFT_DTYPE_NONE || dtype_is_float(dtype));
-        if (linear[i] && dtype_is_float(dtype) && !normal_pulls(n, dtype)) pulls = false;
+        linear[i] = role == ROLE_LINEAR && (dtype == WEFT_DTYPE_NONE || dtype_is_inexact(dtype));
+        if (linear[i] && dtype_is_inexact(dtype) && !normal_pulls(n, dtype)) pulls = false;
         if (checks && role == ROLE_LINEAR && n->mode == NORMAL_RANGE && !factor_is_zero(value_factor(t, args[i])))
             args[i].factor = FACTOR_ONE;
     }

@@ -11,6 +11,8 @@
  * All else is not known, and names the op where it began. */
 #include "proof/spmd/lift.h"
 
+#include "base/numbers.h"
+
 /* --- inputs ------------------------------------------------------------------------------------------------------- */
 
 static weft_status lift_input(lifter *l, size_t rank, uint32_t id, lifted *out) {
@@ -52,7 +54,7 @@ static weft_status lift_unary(lifter *l, uint32_t id, const lifted *x, lifted *o
     if (h->kind == HEAD_RESHAPE) {
         TRY(lift_reshaped(l, id, x, out));
     } else if (h->kind == HEAD_CAST && partial &&
-               (!dtype_is_float(h->dtype) || !dtype_is_float(l->t->items[x->term].dtype))) {
+               (!dtype_is_inexact(h->dtype) || !dtype_is_inexact(l->t->items[x->term].dtype))) {
         *out = lift_unknown(id, "a partial sum over ranks loses its fraction: a reduce is missing");
     } else if (h->kind == HEAD_PART && shards) {
         TRY(lift_slice(l, id, x, out));

@@ -1,5 +1,6 @@
 /* lift_ops.c: ops over serial values. Along each axis of the grid an op has arguments that are replicated. Others are
  * partial, and the op must be linear in them, or sharded, and lift_dims.c follows them to its outputs. */
+#include "base/numbers.h"
 #include "ops/axes.h"
 #include "proof/spmd/lift.h"
 
@@ -239,7 +240,7 @@ static weft_status fill_arguments(function *f, const lifted *made) {
         f->scratch[i] = value_of(x->term);
         if (x == f->added && f->shares)
             TRY(lift_times(f->l, x->term, lift_extent(f->l, f->shares), false, &f->scratch[i].term));
-        if (x->state != LIFT_KNOWN || !is_linear(f->h, i) || !dtype_is_float(f->l->t->items[x->term].dtype)) continue;
+        if (x->state != LIFT_KNOWN || !is_linear(f->h, i) || !dtype_is_inexact(f->l->t->items[x->term].dtype)) continue;
         uint32_t once = 0;
         for (size_t k = 0; k < f->l->grid.naxes; k++) {
             bool others = false;

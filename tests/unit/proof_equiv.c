@@ -37,6 +37,11 @@ static const char *const vars[] = {
     "var m uint8 4,8",
     "var k float32 1 persist",
     "var d float64 4,8",
+    "var row float32 4,1,8",
+    "var column float32 4,8,1",
+    "var rest float32 8,1,4",
+    "var z complex64 4,8",
+    "var mask int32 1",
 };
 
 static weft_context *context;
@@ -103,6 +108,12 @@ static weft_program *make(const char *ops) {
     GRADS FLATTEN("g", "g1") FLATTEN("h", "h1") "concat X=g1,h1 -> Out=b | axis=0;" REDUCE("b", "1") SLICE("g1", a, b) \
         SLICE("h1", c, d) UNFLATTEN("g1", "g") UNFLATTEN("h1", "h") SCALE("g", "0.25") SCALE("h", "0.25") SGD
 
+#define CHOOSE(a, b)                                                                                                   \
+    "fill_constant -> Out=mask | value=1.0 shape=[1] dtype=2;select_input X=" a "," b " Mask=mask -> Out=g;"
+#define TURN(to, axis)                                                                                                 \
+    "reshape2 X=x -> Out=row | shape=[4,1,8];transpose2 X=row -> Out=" to " | axis=" axis ";"                          \
+    "reshape2 X=" to " -> Out=g | shape=[4,8];" SGD
+
 typedef struct row {
     const char *what, *before, *after;
     weft_grade grade;
@@ -158,6 +169,21 @@ static const row rows[] = {
      "elementwise_div X=x Y=y -> Out=g;scale X=g -> Out=g | scale=0.5;" SGD, WEFT_NOT_PROVED, NULL},
     {"past a type that is not known", "scale X=x -> Out=g | scale=0.5;my_op X=g -> Out=g;" SGD,
      "my_op X=x -> Out=g;scale X=g -> Out=g | scale=0.5;" SGD, WEFT_NOT_PROVED, "my_op.Out(1/2 * x)"},
+    {"through complex numbers", "scale X=x -> Out=g | scale=0.5;complex X=g Y=g -> Out=z;imag X=z -> Out=g;" SGD,
+     "complex X=x Y=x -> Out=z;imag X=z -> Out=g;scale X=g -> Out=g | scale=0.5;" SGD, WEFT_SAME_REALS, NULL},
+    {"through one part of a complex number",
+     "scale X=x -> Out=g | scale=0.5;complex X=g Y=x -> Out=z;imag X=z -> Out=g;" SGD,
+     "complex X=x Y=x -> Out=z;imag X=z -> Out=g;scale X=g -> Out=g | scale=0.5;" SGD, WEFT_NOT_PROVED, NULL},
+    {"past a choice of two", "scale X=x -> Out=g | scale=0.5;scale X=y -> Out=t | scale=0.5;" CHOOSE("g", "t") SGD,
+     CHOOSE("x", "y") "scale X=g -> Out=g | scale=0.5;" SGD, WEFT_SAME_REALS, NULL},
+    {"of one of the two", "scale X=x -> Out=g | scale=0.5;" CHOOSE("g", "y") SGD,
+     CHOOSE("x", "y") "scale X=g -> Out=g | scale=0.5;" SGD, WEFT_NOT_PROVED, NULL},
+    {"an extent of 1 changes its place", TURN("column", "[0,2,1]"), "assign X=x -> Out=g;" SGD, WEFT_SAME_REALS, NULL},
+    {"so it does in a gradient",
+     "reshape2 X=x -> Out=row | shape=[4,1,8];"
+     "transpose2_grad Out@GRAD=row -> X@GRAD=column | axis=[0,2,1];reshape2 X=column -> Out=g | shape=[4,8];" SGD,
+     "assign X=x -> Out=g;" SGD, WEFT_SAME_REALS, NULL},
+    {"another extent does", TURN("rest", "[2,1,0]"), "assign X=x -> Out=g;" SGD, WEFT_NOT_PROVED, NULL},
     {"with a bias", "scale X=x -> Out=g | scale=0.5 bias=1.0;scale X=g -> Out=g | scale=0.5;" SGD,
      "scale X=x -> Out=g | scale=0.25 bias=1.0;" SGD, WEFT_NOT_PROVED, NULL},
     {"a bias is a sum with a constant", "scale X=x -> Out=g | scale=0.5 bias=1.5;" SGD,

@@ -139,6 +139,14 @@ static const struct {
       UPDATE_C},
      1,
      "op elementwise_sub X=c Y=z -> Out=q | op_role=0 axis=-1"},
+    {"a choice of two means",
+     {MULTIPLY, MEAN_Z, "op scale X=m -> Out=u | op_role=0 scale=3.0",
+      "op fill_constant -> Out=two | op_role=0 value=1.0 shape=[1] dtype=2",
+      "op select_input X=m,u Mask=two -> Out=loss | op_role=256", SEED,
+      "op select_output X=loss@GRAD Mask=two -> Out=v@GRAD,u@GRAD | op_role=1",
+      "op scale X=u@GRAD -> Out=n | op_role=1 scale=3.0", "op sum X=v@GRAD,n -> Out=m@GRAD | op_role=1", MEAN_Z_GRAD},
+     3,
+     "op fill_constant -> Out=two | op_role=0 value=0.0 shape=[1] dtype=2"},
 };
 TABLE_ROWS(proof_open, extents, cases);
 
