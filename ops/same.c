@@ -126,6 +126,13 @@ static weft_status quantized(infer *i, int64_t count) {
 weft_status infer_fake_quantize(infer *i) {
     return quantized(i, 1);
 }
+/* OutScales has those of the window. */
+weft_status infer_fake_quantize_range(infer *i) {
+    int64_t size = attr_int(i->op, "window_size", 10000);
+    TRY(quantized(i, 1));
+    shape_set(infer_out(i, 2), infer_in(i, 0)->dtype, 1, &size);
+    return NULL;
+}
 weft_status infer_fake_quantize_channels(infer *i) {
     const shape *x = infer_in(i, 0);
     int32_t axis;

@@ -16,16 +16,18 @@ static weft_status zeros(const rewriting *r, weft_var *like, weft_var **out) {
 
 typedef struct product_rule {
     const char *type, *forward, *grad;
-    const char *a, *b, *out, *out_grad;          /* slots of the forward op */
-    const char *a_grad, *b_grad;                 /* outputs of both gradients */
+    const char *a, *b, *out, *out_grad;             /* slots of the forward op */
+    const char *a_grad, *b_grad;                    /* outputs of both gradients */
     const char *dda, *ddb, *dout, *ddout, *da, *db; /* of the second gradient */
 } product_rule;
 
-#define OF_XY(second, op, dda, ddb, dout, ddout, da, db) \
-    {second, op, op "_grad", "X", "Y", "Out", "Out@GRAD", "X@GRAD", "Y@GRAD", dda, ddb, dout, ddout, da, db}
+#define OF_XY(second, op, dda, ddb, dout, ddout, da, db)                                                               \
+    { second, op, op "_grad", "X", "Y", "Out", "Out@GRAD", "X@GRAD", "Y@GRAD", dda, ddb, dout, ddout, da, db }
 #define OF_CONV(op)                                                                                                    \
-    {op "_grad_grad", op, op "_grad", "Input", "Filter", "Output", "Output@GRAD", "Input@GRAD", "Filter@GRAD",         \
-     "grad_input@GRAD", "grad_filter@GRAD", "grad_out", "grad_out@GRAD", "Input@GRAD", "Filter@GRAD"}
+    {                                                                                                                  \
+        op "_grad_grad", op, op "_grad", "Input", "Filter", "Output", "Output@GRAD", "Input@GRAD", "Filter@GRAD",      \
+            "grad_input@GRAD", "grad_filter@GRAD", "grad_out", "grad_out@GRAD", "Input@GRAD", "Filter@GRAD"            \
+    }
 static const product_rule products[] = {
     OF_XY("matmul_v2_grad_grad", "matmul_v2", "grad_x@GRAD", "grad_y@GRAD", "grad_out", "grad_out@GRAD", "X@GRAD",
           "Y@GRAD"),
@@ -53,8 +55,8 @@ static weft_status product(const rewriting *r, const product_rule *p) {
     TRY(rewrite_input(r, p->dda, &dda));
     TRY(rewrite_input(r, p->ddb, &ddb));
     TRY(rewrite_input(r, p->dout, &dout));
-    if (!a || !b || !dout) return plan_error(r->u->b, WEFT_INVALID_PROGRAM, r->op, "expected %s, %s and %s", p->a, p->b,
-                                             p->dout);
+    if (!a || !b || !dout)
+        return plan_error(r->u->b, WEFT_INVALID_PROGRAM, r->op, "expected %s, %s and %s", p->a, p->b, p->dout);
     TRY(rewrite_output(r, p->ddout, &to));
     if (to && dda && ddb) TRY(both_terms(r, p, a, b, dda, ddb, to));
     if (to && dda && !ddb) TRY(rewrite_emit(r, p->forward, ARGS({p->a, dda}, {p->b, b}), p->out, to));
@@ -112,7 +114,8 @@ static weft_status second_of_div(const rewriting *r) {
     TRY(rewrite_emit(r, "elementwise_sub", ARGS({"X", rise}, {"Y", ddx}), "Out", left)); /* Out DDY - DDX */
     TRY(rewrite_emit(r, "elementwise_div", ARGS({"X", dx}, {"Y", y}), "Out", slope));
     TRY(rewrite_output(r, "Y@GRAD", &to));
-    if (to) TRY(rewrite_emit(r, "elementwise_mul_grad", ARGS({"X", left}, {"Y", y}, {"Out@GRAD", slope}), "Y@GRAD", to));
+    if (to)
+        TRY(rewrite_emit(r, "elementwise_mul_grad", ARGS({"X", left}, {"Y", y}, {"Out@GRAD", slope}), "Y@GRAD", to));
     TRY(rewrite_output(r, "DDOut", &to));
     if (to) {
         weft_var *difference;
@@ -286,15 +289,39 @@ static weft_status set_value_grad(const rewriting *r) {
     return rewrite_sum_to(r, box, value, to);
 }
 
+/* A run reads the window of scales that it writes, of which the program says only that it is written. */
+static weft_status range_of_scales(const rewriting *r) {
+    weft_var *x, *scale, *iter, *scales, *out;
+    weft_op *op;
+    TRY(rewrite_input(r, "X", &x));
+    TRY(rewrite_input(r, "InScale", &scale));
+    TRY(rewrite_input(r, "Iter", &iter));
+    TRY(rewrite_output(r, "OutScales", &scales));
+    TRY(rewrite_begin(r, "quantize_by_window", ARGS({"X", x}, {"InScale", scale}, {"Iter", iter}, {"InScales", scales}),
+                      &op));
+    if (scales) TRY(weft_op_add_output(op, "OutScales", scales));
+    TRY(rewrite_output(r, "Out", &out));
+    if (out) TRY(weft_op_add_output(op, "Out", out));
+    TRY(rewrite_output(r, "OutScale", &out));
+    if (out) TRY(weft_op_add_output(op, "OutScale", out));
+    return unroll_emit(r->u, op);
+}
+
 static const struct {
     const char *type;
     weft_status (*run)(const rewriting *);
-} rewrites[] = {{"elementwise_add_grad_grad", second_of_add}, {"elementwise_sub_grad_grad", second_of_sub},
-                {"elementwise_div_grad_grad", second_of_div}, {"reshape2_grad_grad", second_of_reshape},
-                {"frobenius_norm", frobenius_norm},           {"frobenius_norm_grad", frobenius_norm_grad},
-                {"mv", mv},                                   {"mv_grad", mv_grad},
-                {"set_value_grad", set_value_grad},           {"trace", trace},
-                {"trace_grad", trace_grad}};
+} rewrites[] = {{"elementwise_add_grad_grad", second_of_add},
+                {"elementwise_sub_grad_grad", second_of_sub},
+                {"elementwise_div_grad_grad", second_of_div},
+                {"reshape2_grad_grad", second_of_reshape},
+                {"frobenius_norm", frobenius_norm},
+                {"frobenius_norm_grad", frobenius_norm_grad},
+                {"mv", mv},
+                {"mv_grad", mv_grad},
+                {"set_value_grad", set_value_grad},
+                {"trace", trace},
+                {"trace_grad", trace_grad},
+                {"fake_quantize_range_abs_max", range_of_scales}};
 
 bool unroll_rewrites(const char *type) {
     for (size_t i = 0; i < sizeof rewrites / sizeof *rewrites; i++)

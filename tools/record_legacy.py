@@ -4,7 +4,7 @@ import numpy as np
 
 
 def cases(rng, f32, case):
-    return tables(f32, case) + seen(f32, case)
+    return tables(f32, case) + seen(f32, case) + windows(f32, case) + factors(f32, case)
 
 
 def tables(f32, case):
@@ -26,4 +26,23 @@ def seen(f32, case):
     for n, x in {'whole': whole, 'wide': whole.astype('float64'), 'infinite': odd, 'lost': lost, 'zero_d': np.array(0.5, 'float32')}.items():
         c.append(case('check_numerics', n, {'tensor': x}, {'stats': 'int64', 'values': 'float32'},
                       {'op_type': 'relu', 'var_name': 'x', 'check_nan_inf_level': 3, 'stack_height_limit': -1, 'output_dir': ''}))
+    return c
+
+
+def windows(f32, case):
+    """Which run it is, the scale before, and the window before: its largest goes out, goes out and comes again, stays, or is beaten."""
+    c = []
+    before = np.array([0.5, 3.0, 2.0, 0.0], 'float32')
+    for n, run, scale, test in (('gone', 5, 3.0, False), ('stays', 6, 3.0, False), ('beaten', 7, 0.25, False), ('first', 0, 0.001, False), ('test', 5, 0.75, True)):
+        one = case('fake_quantize_range_abs_max', n, {'X': f32(3, 5), 'InScale': np.array([scale], 'float32'), 'Iter': np.array([run], 'int64')},
+                   {'Out': 'float32', 'OutScale': 'float32', 'OutScales': 'float32'},
+                   {'window_size': 4, 'bit_length': 8, 'round_type': 1, 'is_test': test}, same={'OutScale': 'InScale'})
+        c.append({**one, 'held': {'OutScales': before}})
+    return c
+
+
+def factors(f32, case):
+    c = []
+    for n, dims in {'wide_slope': (2, 3, 5), 'tall_slope': (2, 5, 3)}.items():
+        c.append(case('lu', n, {'X': f32(*dims)}, {'Out': 'float32', 'Pivots': 'int32', 'Infos': 'int32'}, {'pivots': True}, ['X'], 'Out'))
     return c

@@ -27,7 +27,7 @@ def f32(*dims, low=-1.0, high=1.0):
 
 def case(op, variant, inputs, outputs, attrs=None, grad=None, of=None, same=None, hidden=(), whole=False):
     """inputs: slot -> array or list; outputs: slot -> (dtype, count); grad: input slots to differentiate, `of`: the output slot;
-    same: output slots that are the input slot's var; hidden: outputs whose values mean nothing; whole: the gradient is recorded behind the op, as it reads what Weft keeps in another way."""
+    same: output slots that are the input slot's var; hidden: outputs whose values mean nothing; whole: the gradient is recorded behind the op, as it reads what Weft keeps in another way. A case's `held`: what outputs hold before."""
     return dict(op=op, variant=variant, inputs=inputs, outputs=outputs, attrs=attrs or {}, grad=grad or [], of=of, same=same or {},
                 hidden=hidden, whole=whole)
 
@@ -336,6 +336,7 @@ def build(one):
             lead._set_int64_attr('padding_idx', -1)
             block._sync_with_cpp()
             block_in[slot] = [rows]
+        feeds.update(one.get('held', {}))
         block_out = {}
         for slot, kind in one['outputs'].items():
             kind, count = kind if isinstance(kind, tuple) else (kind, 1)
@@ -397,7 +398,7 @@ def write(one, root, folder, main, arrays, outs, feeds):
     kept = {n: a if np.asarray(a).dtype != object else np.zeros([max(d, 0) or 4 for d in block.var(n).shape], 'int32') for n, a in arrays.items()
             if n in used}
     # A var that is written in place was fed before.
-    keys = {'in/' + n: np.asarray(feeds[n]) if n in feeds else kept[n] for n in read_first(block.ops)}
+    keys = {'in/' + n: np.asarray(feeds[n]) if n in feeds else kept[n] for n in read_first(block.ops) + list(one.get('held', []))}
     keys.update({'out/' + n: arrays[n] for n in outs})
     for n in (k[3:] for k in keys if k.startswith('in/')):  # Paddle does not infer what only gradients read
         block.var(n).desc.set_shape(keys['in/' + n].shape)

@@ -39,6 +39,28 @@ Test(kernels_cases, check_numerics_stops_at_level_0) {
     kernel_test_fini(&t);
 }
 
+/* Three runs of a window of two: the largest goes, and what is left of the window is the scale. */
+Test(kernels_cases, scales_of_a_window_go) {
+    static const float runs[3][2] = {{1, -8}, {2, 3}, {-4, 0.5f}}, expected[] = {8, 8, 4};
+    float out[2], scale = 0.001f, scales[2] = {0};
+    for (int64_t run = 0; run < 3; run++) {
+        kernel_test t;
+        kernel_test_init(&t, "quantize_by_window");
+        kernel_put_int(&t, "window_size", 2);
+        kernel_test_in(&t, "X", WEFT_FP32, runs[run], 2, -1, -1);
+        kernel_test_in(&t, "InScale", WEFT_FP32, &scale, 1, -1, -1);
+        kernel_test_in(&t, "Iter", WEFT_INT64, &run, 1, -1, -1);
+        kernel_test_in(&t, "InScales", WEFT_FP32, scales, 2, -1, -1);
+        kernel_test_out(&t, "Out", WEFT_FP32, out, 2, -1, -1);
+        kernel_test_out(&t, "OutScale", WEFT_FP32, &scale, 1, -1, -1);
+        kernel_test_out(&t, "OutScales", WEFT_FP32, scales, 2, -1, -1);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        kernel_test_fini(&t);
+        cr_expect_eq(scale, expected[run], "run %d: %g", (int)run, (double)scale);
+    }
+    cr_expect(scales[0] == 4 && scales[1] == 3 && out[0] == -127 && out[1] == 16);
+}
+
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {

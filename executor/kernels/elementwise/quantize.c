@@ -1,5 +1,6 @@
 /* quantize.c: quantization as training simulates it: numbers rounded to steps of a scale, the largest absolute value of
- * a tensor, of each of its channels, or a moving average of it; and back. Paddle: operators/fake_quantize_op.cc. */
+ * a tensor, of each of its channels, a moving average of it, or the largest of a window of runs; and back. Paddle:
+ * operators/fake_quantize_op.cc. */
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -155,6 +156,69 @@ const kernel kernel_fake_quantize_moving_average_abs_max = {prepare_fake_quantiz
 const kernel kernel_fake_quantize_dequantize_moving_average_abs_max = {
     prepare_fake_quantize_dequantize_moving_average_abs_max, run_average};
 const kernel kernel_moving_average_abs_max_scale = {prepare_moving_average_abs_max_scale, run_observe};
+
+/* --- by the largest of a window of runs ------------------------------------------------------------------------- */
+
+enum { RANGE_SCALE = 1, RANGE_ITER, RANGE_SCALES };
+enum { OUT_RANGE_SCALE = 1, OUT_RANGE_SCALES };
+
+static weft_status prepare_range(kernel_prepare *p) {
+    TRY(prepare_state(p, false, false));
+    const quantize_state *s = p->state;
+    const tensor *x = type_in(p, 0), *scales = type_in(p, RANGE_SCALES), *iter = type_in(p, RANGE_ITER);
+    TRY(require_present(p, type_out(p, OUT_RANGE_SCALE), "OutScale"));
+    TRY(require_like(p, x, type_in(p, RANGE_SCALE), 1, "InScale"));
+    TRY(require_like(p, x, type_out(p, OUT_RANGE_SCALE), 1, "OutScale"));
+    if (s->is_test) return NULL;
+    int64_t size = attr_int(p->op, "window_size", 10000);
+    if (size < 1) return kernel_unsupported(p, "window_size: expected 1 or more, found %lld", (long long)size);
+    TRY(require_present(p, iter, "Iter"));
+    TRY(require_integers(p, iter, "Iter"));
+    TRY(require_numel(p, iter, 1, "Iter"));
+    TRY(require_present(p, scales, "OutScales"));
+    TRY(require_present(p, type_out(p, OUT_RANGE_SCALES), "OutScales"));
+    TRY(require_like(p, x, scales, size, "OutScales"));
+    return require_like(p, x, type_out(p, OUT_RANGE_SCALES), size, "OutScales");
+}
+
+static double largest_of(const tensor *scales, int64_t count) {
+    double most = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (fabs(tensor_real(scales, i)) > most) most = fabs(tensor_real(scales, i));
+    return most;
+}
+
+/* A run's scale takes the place of the one a window ago. Where that was the largest, the window is looked through. */
+static weft_status observe_range(const kernel_call *c, const tensor *x) {
+    const tensor *before = arg_in(c, RANGE_SCALES);
+    tensor *scales = arg_out(c, OUT_RANGE_SCALES), *scale = arg_out(c, OUT_RANGE_SCALE);
+    int64_t run = tensor_integer(arg_in(c, RANGE_ITER), 0);
+    if (run < 0) return kernel_failed(c, "Iter: expected 0 or more, found %lld", (long long)run);
+    if (scales->data != before->data) copy_bytes(scales->data, before->data, tensor_nbytes(scales));
+    int64_t at = run % scales->numel, count = run < scales->numel ? run : scales->numel;
+    double gone = tensor_real(scales, at), seen = largest(c->state, x, 0),
+           most = tensor_real(arg_in(c, RANGE_SCALE), 0);
+    tensor_set_real(scales, at, seen);
+    if (most < seen)
+        most = seen;
+    else if (fabs(gone - most) < 1e-6)
+        most = largest_of(scales, count);
+    tensor_set_real(scale, 0, most);
+    return NULL;
+}
+
+static weft_status run_range(const kernel_call *c) {
+    const quantize_state *s = c->state;
+    const tensor *x = arg_in(c, 0);
+    if (s->is_test)
+        tensor_set_real(arg_out(c, OUT_RANGE_SCALE), 0, tensor_real(arg_in(c, RANGE_SCALE), 0));
+    else
+        TRY(observe_range(c, x));
+    quantize(s, x, 0, tensor_real(arg_out(c, OUT_RANGE_SCALE), 0), arg_out(c, 0));
+    return NULL;
+}
+
+const kernel kernel_quantize_by_window = {prepare_range, run_range};
 
 /* --- back --------------------------------------------------------------------------------------------------------- */
 

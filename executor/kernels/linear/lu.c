@@ -1,5 +1,5 @@
 /* lu.c: a matrix as a permutation of the product of two triangles (lu), by LAPACK, that product taken apart
- * (lu_unpack), and the gradients, of square matrices. In Out the upper triangle is U's, what is below it L's, whose
+ * (lu_unpack), and the gradients. In Out the upper triangle is U's, what is below it L's, whose
  * diagonal is 1. A pivot says which row, counted from 1, the row at hand was exchanged with. */
 #include "executor/kernels/layout.h"
 #include "executor/kernels/linear/lapack.h"
@@ -100,16 +100,17 @@ static bool rows_of(const lu_state *s, const tensor *pivots, int64_t index, int 
     return true;
 }
 
-/* --- lu_grad: P L^-T [strictly lower of L^T dL + upper of dU U^T] U^-T -------------------------------------------- */
+/* --- lu_grad ------------------------------------------------------------------------------------------------------ */
 
+/* Of a square matrix P L^-T [strictly lower part of L^T dL + upper part of dU U^T] U^-T. A wide one has columns of U
+ * more, U2, a tall one rows of L more, L2. Their own gradients are P L^-T dU2 and P dL2 U^-T; and dU2 U2^T is taken
+ * from the lower part, L2^T dL2 from the upper. */
 enum { GRAD_X, GRAD_OUT, GRAD_PIVOTS, GRAD_OUT_GRAD };
 
 static weft_status prepare_lu_grad(kernel_prepare *p) {
     const tensor *out = type_in(p, GRAD_OUT);
     TRY(require_present(p, out, "Out"));
     TRY(prepare_common(p, out, 3));
-    const lu_state *s = p->state;
-    if (s->m != s->n) return kernel_unsupported(p, "expected square matrices, found %d by %d", s->m, s->n);
     TRY(require_pivots(p, type_in(p, GRAD_PIVOTS)));
     TRY(require_present(p, type_in(p, GRAD_OUT_GRAD), "Out@GRAD"));
     TRY(require_like(p, out, type_in(p, GRAD_OUT_GRAD), out->numel, "Out@GRAD"));
@@ -117,25 +118,31 @@ static weft_status prepare_lu_grad(kernel_prepare *p) {
     return require_like(p, out, type_out(p, 0), out->numel, "X@GRAD");
 }
 
-/* inner = strictly lower part of L^T times the strictly lower part of g, and upper part of (upper g) U^T. */
-static void inner_slopes(int64_t n, const double *lu, const double *g, double *inner) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) {
+/* The square that both factors share becomes what is in brackets above; what a wide or a tall matrix has more stays g.
+ */
+static void inner_slopes(const lu_state *s, const double *lu, const double *g, double *inner) {
+    int64_t n = s->n, k = s->k;
+    memcpy(inner, g, (size_t)(s->m * n) * sizeof *g);
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j < k; j++) {
             double sum = 0;
-            for (int64_t q = i; j < i && q < n; q++) sum += (q == i ? 1 : lu[q * n + i]) * g[q * n + j];
-            for (int64_t q = j; j >= i && q < n; q++) sum += g[i * n + q] * lu[j * n + q];
+            for (int64_t q = i; j < i && q < k; q++) sum += (q == i ? 1 : lu[q * n + i]) * g[q * n + j];
+            for (int64_t q = k; j < i && q < n; q++) sum -= g[i * n + q] * lu[j * n + q];
+            for (int64_t q = j; j >= i && q < k; q++) sum += g[i * n + q] * lu[j * n + q];
+            for (int64_t q = k; j >= i && q < s->m; q++) sum -= lu[q * n + i] * g[q * n + j];
             inner[i * n + j] = sum;
         }
 }
 
-/* x becomes L^-T x U^-T; false: U is singular. */
-static bool divide(int64_t n, const double *lu, double *x) {
-    for (int64_t i = n - 1; i >= 0; i--)
-        for (int64_t q = i + 1; q < n; q++)
+/* x becomes L^-T x U^-T, of the square parts of L and U; false: U is singular. */
+static bool divide(const lu_state *s, const double *lu, double *x) {
+    int64_t n = s->n, k = s->k;
+    for (int64_t i = k - 1; i >= 0; i--)
+        for (int64_t q = i + 1; q < k; q++)
             for (int64_t j = 0; j < n; j++) x[i * n + j] -= lu[q * n + i] * x[q * n + j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = n - 1; j >= 0; j--) {
-            for (int64_t q = j + 1; q < n; q++) x[i * n + j] -= x[i * n + q] * lu[j * n + q];
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = k - 1; j >= 0; j--) {
+            for (int64_t q = j + 1; q < k; q++) x[i * n + j] -= x[i * n + q] * lu[j * n + q];
             if (lu[j * n + j] == 0) return false;
             x[i * n + j] /= lu[j * n + j];
         }
@@ -144,14 +151,14 @@ static bool divide(int64_t n, const double *lu, double *x) {
 
 static weft_status run_lu_grad(const kernel_call *c) {
     const lu_state *s = c->state;
-    int64_t n = s->n, size = n * n;
+    int64_t n = s->n, size = s->m * n;
     double *lu = c->workspace, *g = lu + size, *inner = g + size;
     int *rows = (int *)(void *)(inner + size);
     for (int64_t k = 0; k < s->count; k++) {
         load(arg_in(c, GRAD_OUT), k, size, lu);
         load(arg_in(c, GRAD_OUT_GRAD), k, size, g);
-        inner_slopes(n, lu, g, inner);
-        if (!divide(n, lu, inner)) return kernel_failed(c, "Out: a diagonal has an element of 0");
+        inner_slopes(s, lu, g, inner);
+        if (!divide(s, lu, inner)) return kernel_failed(c, "Out: a diagonal has an element of 0");
         if (!rows_of(s, arg_in(c, GRAD_PIVOTS), k, rows)) return kernel_failed(c, "Pivots: expected rows, from 1 on");
         for (int64_t i = 0; i < size; i++) g[rows[i / n] * n + i % n] = inner[i];
         store(arg_out(c, 0), k, size, g);
