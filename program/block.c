@@ -27,15 +27,6 @@ weft_var *weft_block_var_at(const weft_block *block, size_t index) {
     return index < block->nvars ? block_var(block, index) : NULL;
 }
 
-const var_run *block_find_run(const weft_block *b, size_t index) {
-    size_t low = 0, high = b->nruns; /* the run is one of these */
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        *(b->runs[middle].before <= index ? &low : &high) = middle;
-    }
-    return &b->runs[low];
-}
-
 weft_var *weft_block_find_var(const weft_block *block, const char *name_text) {
     return block_find_text(block, name_text, strlen(name_text));
 }
@@ -143,49 +134,47 @@ weft_status var_rest_get(weft_program *p, weft_var *v, var_rest **out) {
     return NULL;
 }
 
-static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
+weft_var program_blank_var(const weft_program *p, const name *n) {
+    return (weft_var){.name = n,
+                      .program = (weft_program *)(uintptr_t)p,
+                      .kind = WEFT_DENSE_TENSOR,
+                      .dtype = WEFT_DTYPE_NONE,
+                      .generation = p->generation,
+                      .rest = &nothing};
+}
+
+weft_status program_take_var(weft_program *p, const weft_var *like, weft_var **out) {
     if (p->nall_vars >= PROGRAM_MAX_VARS) return weft_status_create(WEFT_LIMIT, p->place, "too many variables");
     uint32_t id;
     weft_var *v = pool_take(&p->vars, 1, &id);
     if (!v) return base_out_of_memory();
-    *v = (weft_var){.name = n,
-                    .program = p,
-                    .kind = WEFT_DENSE_TENSOR,
-                    .dtype = WEFT_DTYPE_NONE,
-                    .id = id - POOL_FIRST,
-                    .generation = p->generation,
-                    .rest = &nothing};
+    *v = *like;
+    v->id = id - POOL_FIRST;
     p->nall_vars++;
     p->edits++;
     *out = v;
     return NULL;
 }
 
-static weft_status reserve_run(weft_block *b) {
-    size_t capacity = b->run_capacity;
-    TRY(grow(&b->program->arena, &b->runs, &capacity, (size_t)b->nruns + 1, sizeof *b->runs));
-    b->run_capacity = (uint32_t)capacity;
-    return NULL;
+static weft_status new_var(weft_program *p, const name *n, weft_var **out) {
+    const weft_var blank = program_blank_var(p, n);
+    return program_take_var(p, &blank, out);
 }
 
-/* The var is the block's next. */
-static void append_to_runs(weft_block *b, const weft_var *v) {
-    const var_run *last = b->nruns ? &b->runs[b->nruns - 1] : NULL;
-    if (!last || last->first + (b->nvars - last->before) != v->id)
-        b->runs[b->nruns++] = (var_run){v->id, (uint32_t)b->nvars};
-    b->nvars++;
+weft_status block_reserve_vars(weft_block *b, size_t count) {
+    return grow(&b->program->arena, &b->vars, &b->var_capacity, b->nvars + count, sizeof *b->vars);
 }
 
 /* A second var of the same name in one block is kept for the verifier to report; lookups find the first. */
 weft_status block_add_var(weft_block *b, const name *n, weft_var **out) {
     weft_program *p = b->program;
-    TRY(reserve_run(b));
+    TRY(block_reserve_vars(b, 1));
     weft_var *first = program_declared(p, n), *v;
     bool is_shared = first && !block_find_own(b, n);
     if (is_shared) TRY(table_reserve(&p->arena, &b->shared, b->shared.count + 1));
     TRY(new_var(p, n, &v));
     v->block = b;
-    append_to_runs(b, v);
+    b->vars[b->nvars++] = v->id;
     if (!first) name_set_value(n, v->id + 1);
     if (is_shared) {
         first->shares_name = true;
@@ -261,32 +250,11 @@ weft_status weft_block_add_var(weft_block *block, const char *name_text, weft_dt
 
 /* --- removing ----------------------------------------------------------------------------------------------------- */
 
-/* The run that has the var at `index` ends before it; what it has behind becomes a run of its own. */
-static weft_status drop_from_runs(weft_block *b, size_t index) {
-    size_t at = (size_t)(block_find_run(b, index) - b->runs);
-    size_t end = at + 1 < b->nruns ? b->runs[at + 1].before : b->nvars;
-    var_run behind = {b->runs[at].first + (uint32_t)(index - b->runs[at].before) + 1, (uint32_t)index};
-    if (index + 1 < end && index > b->runs[at].before) {
-        TRY(reserve_run(b));
-        memmove(b->runs + at + 2, b->runs + at + 1, (b->nruns - at - 1) * sizeof *b->runs);
-        b->runs[++at] = behind;
-        b->nruns++;
-    } else if (index + 1 < end) {
-        b->runs[at] = behind;
-    } else if (index == b->runs[at].before) {
-        memmove(b->runs + at, b->runs + at + 1, (b->nruns - at - 1) * sizeof *b->runs);
-        b->nruns--;
-        at--; /* may be before the first */
-    }
-    for (size_t i = at + 1; i < b->nruns; i++) b->runs[i].before--;
+static void drop_from_block(weft_block *b, const weft_var *v) {
+    size_t at = 0;
+    while (b->vars[at] != v->id) at++;
     b->nvars--;
-    return NULL;
-}
-
-static size_t index_of_var(const weft_block *b, const weft_var *v) {
-    size_t i = 0;
-    while (block_var(b, i) != v) i++;
-    return i;
+    memmove(b->vars + at, b->vars + at + 1, (b->nvars - at) * sizeof *b->vars);
 }
 
 /* Another block's var of the name, if there is one, is the first now. */
@@ -310,18 +278,15 @@ weft_status weft_var_remove(weft_var *var) {
                                   op_place(use_op(p, use_at(p, var->first_use)), place, sizeof place));
     }
     TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));
-    TRY(drop_from_runs(b, index_of_var(b, var)));
+    drop_from_block(b, var);
     var_changed(var);
     var->block = NULL;
     pass_name_on(p, var);
     /* As a name that nobody declares: it has nothing else any more. */
-    *var = (weft_var){.name = var->name,
-                      .program = p,
-                      .id = var->id,
-                      .generation = var->generation,
-                      .rest = &nothing,
-                      .kind = WEFT_DENSE_TENSOR,
-                      .dtype = WEFT_DTYPE_NONE};
+    const uint32_t id = var->id, generation = var->generation;
+    *var = program_blank_var(p, var->name);
+    var->id = id;
+    var->generation = generation;
     if (!program_find_placeholder(p, var->name)) table_add(&p->undeclared, table_hash(var->name->id), var->id);
     p->edits++;
     return NULL;

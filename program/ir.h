@@ -208,18 +208,12 @@ struct weft_var {
     const var_rest *rest;  /* never NULL; to change it: var_rest_get */
 };
 
-/* Vars of a block that were made one after another: their ids begin at `first`, and `before` vars stand before them. */
-typedef struct var_run {
-    uint32_t first, before;
-} var_run;
-
 struct weft_block {
     weft_program *program;
     int32_t idx, parent_idx, forward_block_idx;
     bool has_forward_block_idx;
-    var_run *runs; /* of the vars declared here, in file order: block_var */
-    uint32_t nruns, run_capacity;
-    size_t nvars;
+    uint32_t *vars; /* ids of those declared here, in file order: block_var */
+    size_t nvars, var_capacity;
     weft_op *first, *last;
     size_t nops;
     hash_table shared; /* by name: ids of those whose name an earlier block declares too */
@@ -279,6 +273,11 @@ WEFT_MUST_USE weft_status program_name_hashed(weft_program *p, const char *bytes
                                               const name **out);
 WEFT_MUST_USE weft_status program_add_block(weft_program *p, int32_t parent_idx, weft_block **out);
 WEFT_MUST_USE weft_status block_add_var(weft_block *b, const name *n, weft_var **out); /* zeroed dense tensor fields */
+WEFT_MUST_USE weft_status block_reserve_vars(weft_block *b, size_t count);             /* room for so many more */
+/* A var by that name as block_add_var makes it, but in no block. */
+weft_var program_blank_var(const weft_program *p, const name *n);
+/* The program's next var, which holds what `like` does. The caller has a block list it, and the name lead to it. */
+WEFT_MUST_USE weft_status program_take_var(weft_program *p, const weft_var *like, weft_var **out);
 WEFT_MUST_USE weft_status block_add_tensor(weft_block *b, const name *n, weft_dtype dtype, size_t ndim,
                                            const int64_t *dims, weft_var **out);
 /* Finds by block, forward block, parents; NULL if undeclared. */
@@ -415,12 +414,9 @@ static inline weft_var *use_var(const weft_program *p, const use *u) {
     return program_var(p, u->var_id);
 }
 
-/* The run that has the var at that index. */
-const var_run *block_find_run(const weft_block *b, size_t index);
-/* The var at an index below nvars. Most blocks have one run. */
+/* The var at an index below nvars. */
 static inline weft_var *block_var(const weft_block *b, size_t index) {
-    const var_run *run = b->nruns == 1 ? b->runs : block_find_run(b, index);
-    return program_var(b->program, run->first + (index - run->before));
+    return program_var(b->program, b->vars[index]);
 }
 /* The var that was declared first under that name, in any block; NULL if none was. */
 static inline weft_var *program_declared(const weft_program *p, const name *n) {

@@ -72,10 +72,10 @@ static void ask_for_names(const weft_program *p, pdmodel_ahead *a) {
     }
 }
 
-static void ask_for_vars(const weft_program *p, pdmodel_ahead *a) {
+static void ask_for_vars(const pdmodel_reader *r, pdmodel_ahead *a) {
     for (; a->nvars < a->nnames && a->nvars < a->ntaken + AHEAD_VARS; a->nvars++) {
         ahead_arg *arg = at(a, a->nvars);
-        arg->var = arg->name ? program_declared(p, arg->name) : NULL;
+        arg->var = arg->name ? pdmodel_glimpse(r, arg->name) : NULL;
         if (!arg->var) continue; /* a name of something else */
         base_prefetch(arg->var);
         base_prefetch(&arg->var->id); /* may be in the next line */
@@ -95,7 +95,7 @@ static ahead_arg next_arg_known(pdmodel_reader *r, const wire_field *f) {
     while (a->ngathered < a->ntaken + PDMODEL_AHEAD && gather(r->program, a)) {
     }
     ask_for_names(r->program, a);
-    ask_for_vars(r->program, a);
+    ask_for_vars(r, a);
     ask_for_uses(r->program, a);
     while (a->ntaken < a->ngathered && at(a, a->ntaken)->bytes < f->bytes)
         a->ntaken++; /* what was read in another way */

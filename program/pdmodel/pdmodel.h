@@ -51,6 +51,9 @@ typedef struct pdmodel_reader {
     known_attrs *known; /* PDMODEL_KNOWN_ATTRS of them, by hash */
     known_type *types;  /* PDMODEL_KNOWN_TYPES of them, by the type's number */
     pdmodel_ahead ahead;
+    weft_block *noting; /* the block whose vars are noted; NULL: they are made as they are read */
+    weft_var *notes;    /* what its vars are to hold, in file order (pdmodel/declare.c) */
+    size_t nnotes, notes_capacity;
 } pdmodel_reader;
 
 /* Unpacks the message at the cursor with protobuf-c; it stays valid until the next call. */
@@ -69,6 +72,17 @@ WEFT_MUST_USE weft_status pdmodel_name_like(pdmodel_reader *r, ProtobufCBinaryDa
                                             const name **out);
 /* The same for the name of a var or of an argument, which are read in the order of the file. */
 WEFT_MUST_USE weft_status pdmodel_next_name(pdmodel_reader *r, const wire_field *from, const name **out);
+/* A var of `b`, to be filled in at once: the next one is another place. */
+WEFT_MUST_USE weft_status pdmodel_declare(pdmodel_reader *r, weft_block *b, const name *n, weft_var **out);
+/* What an op of `b` calls by that name. */
+WEFT_MUST_USE weft_status pdmodel_resolve(pdmodel_reader *r, weft_block *b, const name *n, weft_var **out);
+/* What is known of the var that pdmodel_resolve would find first, for prefetching; NULL: nothing. */
+const weft_var *pdmodel_glimpse(const pdmodel_reader *r, const name *n);
+/* Notes the `count` vars of a block that are declared next, which is the program's only one; all of them are made by
+ * pdmodel_end_notes. */
+WEFT_MUST_USE weft_status pdmodel_begin_notes(pdmodel_reader *r, weft_block *b, size_t count);
+WEFT_MUST_USE weft_status pdmodel_end_notes(pdmodel_reader *r);
+void pdmodel_free_notes(pdmodel_reader *r); /* what is left of them; nothing where there are none */
 /* The bytes of `extra` and the unknown fields of `message`, kept in the program's arena. */
 WEFT_MUST_USE weft_status pdmodel_unknown(pdmodel_reader *r, const ProtobufCMessage *message, const buffer *extra,
                                           text *out);

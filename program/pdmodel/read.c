@@ -106,7 +106,7 @@ static weft_status read_var(pdmodel_reader *r, weft_block *b, const wire_cursor 
     const name *n;
     weft_var *v;
     TRY(pdmodel_name(r, desc->name, &n));
-    TRY(block_add_var(b, n, &v));
+    TRY(pdmodel_declare(r, b, n, &v));
     TRY(read_type(r, c, desc->type, v));
     v->has_persistable = desc->has_persistable;
     v->persistable = desc->persistable;
@@ -165,20 +165,21 @@ static weft_status read_block_field(pdmodel_reader *r, weft_block *b, const wire
 
 /* Makes room for the names of vars that stand before the block's ops, where Paddle writes all of them, and for some
  * more. */
-static weft_status reserve_vars(pdmodel_reader *r, wire_cursor c) {
+static weft_status reserve_vars(pdmodel_reader *r, weft_block *b, wire_cursor c, bool is_only_block) {
     const size_t room_nbytes = 2 * sizeof(table_entry); /* of a name */
-    size_t count = 0;
+    size_t nvars = 0;
     wire_field f;
-    while (wire_take(&c, &f) && f.number != BLOCK_OPS) count += f.number == BLOCK_VARS;
-    count += count / 16;
+    while (wire_take(&c, &f) && f.number != BLOCK_OPS) nvars += f.number == BLOCK_VARS;
+    const size_t count = nvars + nvars / 16;
     TRY(form_charge(r->program, r->budget, count * room_nbytes)); /* fewer than there are bytes in the file */
     interner *names = &r->program->names;
-    return interner_reserve(names, names->count + count) ? NULL : base_out_of_memory();
+    if (!interner_reserve(names, names->count + count)) return base_out_of_memory();
+    return is_only_block ? pdmodel_begin_notes(r, b, nvars) : block_reserve_vars(b, count);
 }
 
-static weft_status read_block_head(pdmodel_reader *r, weft_block *b, wire_cursor c) {
+static weft_status read_block_head(pdmodel_reader *r, weft_block *b, wire_cursor c, bool is_only_block) {
     block_head head = {0};
-    TRY(reserve_vars(r, c));
+    TRY(reserve_vars(r, b, c, is_only_block));
     pdmodel_ahead_init(&r->ahead, &c, true);
     buffer_init(&head.unknown, r->allocator);
     weft_status status = NULL;
@@ -245,7 +246,15 @@ static weft_status next_block(pdmodel_reader *r, size_t index, weft_block **out)
     return NULL;
 }
 
+static size_t count_blocks(wire_cursor c) {
+    size_t count = 0;
+    wire_field f;
+    while (wire_take(&c, &f)) count += f.number == PROGRAM_BLOCKS;
+    return count;
+}
+
 static weft_status read_heads(pdmodel_reader *r, wire_cursor c, buffer *unknown) {
+    const bool has_one_block = count_blocks(c) == 1;
     size_t nblocks = 0;
     wire_field f;
     wire_cursor inner;
@@ -257,7 +266,7 @@ static weft_status read_heads(pdmodel_reader *r, wire_cursor c, buffer *unknown)
         case PROGRAM_BLOCKS:
             TRY(wire_enter(&c, &f, "a block", &inner));
             TRY(next_block(r, nblocks++, &b));
-            TRY(read_block_head(r, b, inner));
+            TRY(read_block_head(r, b, inner, has_one_block));
             break;
         case PROGRAM_VERSION: TRY(read_version(r, &c, &f, unknown)); break;
         case PROGRAM_OP_VERSION_MAP: TRY(read_op_version_map(r, &c, &f, unknown)); break;
@@ -302,7 +311,9 @@ weft_status pdmodel_parse(weft_program *p, const void *bytes, size_t nbytes) {
         TRY_DONE(pdmodel_text(&r, (ProtobufCBinaryData){unknown.nbytes, (uint8_t *)unknown.bytes}, &p->unknown_fields));
     TRY_DONE(form_check_blocks(p));
     TRY_DONE(read_ops(&r, c));
+    TRY_DONE(pdmodel_end_notes(&r));
 done:
+    pdmodel_free_notes(&r);
     status = base_status_at(status, p->place);
     base_free(r.allocator, r.known, known_nbytes);
     base_free(r.allocator, r.types, types_nbytes);

@@ -174,7 +174,7 @@ static weft_status read_attrs(pdmodel_reader *r, const Weft__Wire__OpDesc *desc,
 static weft_status find_arg(pdmodel_reader *r, weft_block *b, ProtobufCBinaryData from, weft_var **out) {
     const name *n;
     TRY(pdmodel_name(r, from, &n));
-    return block_resolve(b, n, out);
+    return pdmodel_resolve(r, b, n, out);
 }
 
 static weft_status read_args(pdmodel_reader *r, weft_block *b, weft_op *op, bool output, uint32_t s,

@@ -74,7 +74,7 @@ static bool scan_op(wire_cursor c, op_parts *parts) {
 static weft_status find_var(pdmodel_reader *r, weft_block *b, const wire_field *f, weft_var **out) {
     const name *n;
     TRY(pdmodel_next_name(r, f, &n));
-    return block_resolve(b, n, out);
+    return pdmodel_resolve(r, b, n, out);
 }
 
 /* What the last op of that type had, or else nothing. */
@@ -230,7 +230,7 @@ weft_status pdmodel_scan_var(pdmodel_reader *r, weft_block *b, const wire_cursor
     if (!scan_var(*c, &parts)) return NULL;
     TRY(read_dims(r, &parts, &dims));
     TRY(pdmodel_next_name(r, &parts.name, &n));
-    TRY(block_add_var(b, n, &v));
+    TRY(pdmodel_declare(r, b, n, &v));
     v->kind = WEFT_DENSE_TENSOR;
     v->has_tensor = true;
     v->dtype = parts.dtype;

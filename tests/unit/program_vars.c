@@ -63,6 +63,59 @@ Test(program_vars, blocks_that_get_vars_in_turn_list_their_own_in_order) {
     }
 }
 
+/* The program as a file gives it back. */
+static weft_program *read_again(void) {
+    char *bytes;
+    size_t nbytes;
+    weft_program *again;
+    cr_assert_null(weft_program_print(program, WEFT_FORM_PDMODEL, &bytes, &nbytes));
+    cr_assert_null(weft_program_parse(context, WEFT_FORM_PDMODEL, bytes, nbytes, NULL, 0, "again", &again));
+    weft_bytes_free(context, bytes, nbytes);
+    return again;
+}
+
+static void add_op(weft_block *b, const char *in, const char *out) {
+    weft_op *op;
+    cr_assert_null(weft_op_create(program, "relu", &op));
+    cr_assert_null(weft_op_add_input(op, "X", weft_block_find_var(b, in)));
+    cr_assert_null(weft_op_add_output(op, "Out", weft_block_find_var(b, out)));
+    weft_block_insert_before(b, NULL, op);
+}
+
+static void expect_listed(const weft_block *b, size_t count, const char *const *names) {
+    cr_assert_eq(weft_block_nvars(b), count);
+    for (size_t i = 0; i < count; i++) cr_expect_str_eq(weft_var_name(block_var(b, i)), names[i]);
+}
+
+Test(program_vars, a_file_of_one_block_has_its_vars_in_the_order_in_which_ops_name_them) {
+    static const char *const listed[] = {"a", "b", "c", "d", "b"}, *const named[] = {"d", "b", "a", "c", "b"};
+    weft_block *b = program->blocks[0];
+    for (size_t i = 0; i < 4; i++) new_var(b, listed[i]);
+    add_op(b, "d", "b");
+    add_op(b, "b", "a");
+    weft_var *twice;
+    cr_assert_null(block_add_var(b, weft_block_find_var(b, "b")->name, &twice));
+    weft_program *again = read_again();
+    expect_listed(again->blocks[0], 5, listed);
+    for (size_t i = 0; i < 5; i++) cr_expect_str_eq(program_var(again, i)->name->bytes, named[i]);
+    cr_expect_eq(weft_block_find_var(again->blocks[0], "b"), program_var(again, 1));
+    cr_expect_eq(program_var(again, 1)->nuses, 2);
+    cr_expect_eq(program_var(again, 4)->nuses, 0);
+    weft_program_destroy(again);
+}
+
+Test(program_vars, a_file_of_two_blocks_has_its_vars_in_file_order) {
+    static const char *const listed[] = {"a", "b", "c"};
+    weft_block *b = program->blocks[0];
+    for (size_t i = 0; i < 3; i++) new_var(b, listed[i]);
+    new_var(new_block(0, -1), "b");
+    add_op(b, "c", "a");
+    weft_program *again = read_again();
+    expect_listed(again->blocks[0], 3, listed);
+    for (size_t i = 0; i < 3; i++) cr_expect_eq(block_var(again->blocks[0], i), program_var(again, i));
+    weft_program_destroy(again);
+}
+
 Test(program_vars, cycles_of_blocks_end) {
     weft_block *a = new_block(2, 1), *b = new_block(1, 2);
     weft_var *v = new_var(a, "v");
