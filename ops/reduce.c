@@ -31,6 +31,13 @@ weft_status infer_reduce(infer *i) {
     return drop_marked(i, x, marked, attr_bool(i->op, "keep_dim", false), dtype < 0 ? x->dtype : (int32_t)dtype);
 }
 
+/* Numbers are truths too. */
+weft_status infer_reduce_truth(infer *i) {
+    TRY(infer_reduce(i));
+    if (infer_out(i, 0)) infer_out(i, 0)->dtype = WEFT_BOOL;
+    return NULL;
+}
+
 /* Sums of small integers are int64 unless an attr says otherwise. */
 weft_status infer_reduce_sum(infer *i) {
     TRY(infer_reduce(i));

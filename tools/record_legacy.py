@@ -4,7 +4,8 @@ import numpy as np
 
 
 def cases(rng, f32, case):
-    return tables(f32, case) + seen(f32, case) + windows(f32, case) + factors(f32, case)
+    return tables(f32, case) + seen(f32, case) + windows(f32, case) + factors(f32, case) + \
+        integers(rng, case) + complexes(rng, case)
 
 
 def tables(f32, case):
@@ -45,4 +46,54 @@ def factors(f32, case):
     c = []
     for n, dims in {'wide_slope': (2, 3, 5), 'tall_slope': (2, 5, 3)}.items():
         c.append(case('lu', n, {'X': f32(*dims)}, {'Out': 'float32', 'Pivots': 'int32', 'Infos': 'int32'}, {'pivots': True}, ['X'], 'Out'))
+    return c
+
+
+def integers(rng, case):
+    """Kernels of integers that have no loops of their own."""
+    def whole(kind, *dims):
+        return rng.randint(1, 6, dims).astype(kind)
+    c = []
+    for kind in ('int32', 'int64'):
+        for op in ('elementwise_fmax', 'elementwise_fmin', 'elementwise_heaviside'):
+            c.append(case(op, kind, {'X': whole(kind, 2, 3) - 2, 'Y': whole(kind, 3)}, {'Out': kind}, {'axis': -1}))
+        c.append(case('kron', kind, {'X': whole(kind, 2, 3), 'Y': whole(kind, 3)}, {'Out': kind}))
+        c.append(case('matmul_v2', kind, {'X': whole(kind, 2, 3), 'Y': whole(kind, 4, 3)}, {'Out': kind}, {'trans_x': False, 'trans_y': True}))
+        c.append(case('cross', kind, {'X': whole(kind, 2, 3), 'Y': whole(kind, 2, 3)}, {'Out': kind}, {'dim': 1}))
+        c.append(case('trunc', kind, {'X': whole(kind, 2, 3)}, {'Out': kind}))
+        c.append(case('conj', kind, {'X': whole(kind, 2, 3)}, {'Out': kind}))
+        c.append(case('expm1', kind, {'X': whole(kind, 2, 3)}, {'Out': 'float32'}))
+        c.append(case('nanmedian', kind, {'X': whole(kind, 2, 3)}, {'Out': kind, 'MedianIndex': 'int64'}, {'axis': [1], 'keepdim': False}, hidden=('MedianIndex',)))
+        at = np.array([[2], [0]], 'int64')
+        for reduce in ('assign', 'add'):
+            c.append(case('put_along_axis', f'{kind}_{reduce}', {'Input': whole(kind, 2, 3), 'Index': at, 'Value': whole(kind, 2, 1)}, {'Result': kind},
+                          {'Axis': 1, 'Reduce': reduce}))
+        c.append(case('scatter_nd_add', kind, {'X': whole(kind, 2, 3), 'Index': np.array([[1], [1]], 'int64'), 'Updates': whole(kind, 2, 3)}, {'Out': kind}))
+        c.append(case('index_add', kind, {'X': whole(kind, 2, 3), 'Index': np.array([1, 1], 'int64'), 'AddValue': whole(kind, 2, 3)}, {'Out': kind}, {'axis': 0}))
+        for op in ('reduce_any', 'reduce_all'):
+            c.append(case(op, kind, {'X': whole(kind, 3, 3) // 2}, {'Out': 'bool'}, {'dim': [1], 'keep_dim': False, 'reduce_all': False}))
+    for kind in ('int8', 'int16'):
+        for op in ('equal', 'not_equal', 'less_than', 'less_equal', 'greater_than', 'greater_equal'):
+            c.append(case(op, kind, {'X': whole(kind, 2, 3) - 3, 'Y': whole(kind, 3) - 3}, {'Out': 'bool'}, {'axis': -1}))
+        for op in ('logical_and', 'logical_or', 'logical_xor'):
+            c.append(case(op, kind, {'X': whole(kind, 2, 3) // 3, 'Y': whole(kind, 2, 3) // 3}, {'Out': 'bool'}))
+        c.append(case('sign', kind, {'X': whole(kind, 2, 3) - 3}, {'Out': kind}))
+        c.append(case('bitwise_not', kind, {'X': whole(kind, 2, 3)}, {'Out': kind}))
+        c.append(case('elementwise_floordiv', kind, {'X': whole(kind, 2, 3), 'Y': whole(kind, 3)}, {'Out': kind}, {'axis': -1}))
+    c.append(case('arg_max', 'int16', {'X': whole('int16', 2, 3)}, {'Out': 'int64'}, {'axis': 1, 'keepdims': False, 'flatten': False, 'dtype': 3}))
+    c.append(case('reduce_sum', 'int16', {'X': whole('int16', 2, 3)}, {'Out': 'int16'}, {'dim': [1], 'keep_dim': False, 'reduce_all': False}))
+    return c
+
+
+def complexes(rng, case):
+    def mixed(*dims):
+        return (rng.uniform(-1, 1, dims) + 1j * rng.uniform(-1, 1, dims)).astype('complex64')
+    c, z = [], mixed(2, 3)
+    z[0, 1], z[1, 2] = 0, 1j
+    c.append(case('logical_not', 'complex', {'X': z}, {'Out': 'bool'}))
+    near = z + np.complex64(1e-4j) * (np.arange(3) == 1)
+    for n, gap in {'complex': '1e-5', 'complex_far': '1e-3'}.items():
+        c.append(case('isclose', n, {'Input': z, 'Other': near.astype('complex64')}, {'Out': 'bool'}, {'atol': gap, 'rtol': '0', 'equal_nan': False}))
+    c.append(case('index_select', 'complex', {'X': z, 'Index': np.array([1, 1, 0], 'int64')}, {'Out': 'complex64'}, {'dim': 1}, ['X'], 'Out'))
+    c.append(case('index_sample', 'complex', {'X': z, 'Index': np.array([[1, 1], [2, 0]], 'int64')}, {'Out': 'complex64'}, {}, ['X'], 'Out'))
     return c

@@ -7,6 +7,7 @@
 #include "executor/kernels/complex_adaptor.h"
 #include "executor/kernels/complex_functions.h"
 #include "executor/kernels/half_adaptor.h"
+#include "executor/kernels/integer_adaptor.h"
 #include "ops/rows.h"
 
 typedef struct kernel_isa {
@@ -79,7 +80,8 @@ bool kernel_is_there(int row) {
 static int adaptor_for(const kernel_prepare *p) {
     if (complex_function_fits(p)) return COMPLEX_FUNCTION;
     if (complex_adaptor_fits(p)) return COMPLEX_ADAPTOR;
-    return half_adaptor_fits(p) ? HALF_ADAPTOR : -1;
+    if (half_adaptor_fits(p)) return HALF_ADAPTOR;
+    return integer_adaptor_fits(p) ? INTEGER_ADAPTOR : -1;
 }
 
 /* The adaptors of the same instruction set stand in its table after the kernels of the rows. */

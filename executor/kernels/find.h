@@ -10,7 +10,7 @@
 #endif
 
 /* Kernels that stand for others, on tensors that these refuse: in the table after the rows of ops.def. */
-enum { HALF_ADAPTOR, COMPLEX_ADAPTOR, COMPLEX_FUNCTION };
+enum { HALF_ADAPTOR, COMPLEX_ADAPTOR, COMPLEX_FUNCTION, INTEGER_ADAPTOR };
 
 /* By row of ops.def; NULL: no kernel. */
 extern const kernel *const KERNEL_TABLE[];

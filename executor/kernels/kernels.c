@@ -6,6 +6,7 @@
 #include "executor/kernels/complex_functions.h"
 #include "executor/kernels/find.h"
 #include "executor/kernels/half_adaptor.h"
+#include "executor/kernels/integer_adaptor.h"
 #include "ops/rows.h"
 
 #define KERNEL(type, cpu) extern const kernel kernel_##cpu;
@@ -20,4 +21,5 @@ const kernel *const KERNEL_TABLE[] = {
     [NROWS + HALF_ADAPTOR] = &kernel_half_adaptor,
     [NROWS + COMPLEX_ADAPTOR] = &kernel_complex_adaptor,
     [NROWS + COMPLEX_FUNCTION] = &kernel_complex_function,
+    [NROWS + INTEGER_ADAPTOR] = &kernel_integer_adaptor,
 };

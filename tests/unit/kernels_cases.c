@@ -61,6 +61,39 @@ Test(kernels_cases, scales_of_a_window_go) {
     cr_expect(scales[0] == 4 && scales[1] == 3 && out[0] == -127 && out[1] == 16);
 }
 
+/* --- integers by way of fp64 -------------------------------------------------------------------------------------- */
+
+/* An op of two integers. */
+static weft_code run_pair(weft_dtype dtype, const void *x, const void *y, void *out, const char *type) {
+    kernel_test t;
+    kernel_test_init(&t, type);
+    kernel_test_in(&t, "X", dtype, x, 1, -1, -1);
+    kernel_test_in(&t, "Y", dtype, y, 1, -1, -1);
+    kernel_test_out(&t, "Out", dtype, out, 1, -1, -1);
+    weft_code code = kernel_test_code(&t);
+    kernel_test_fini(&t);
+    return code;
+}
+
+/* Integers that fp64 does not hold, and results that their type does not hold, end the step. */
+Test(kernels_cases, integers_that_do_not_fit_are_told) {
+    int64_t most = ((int64_t)1 << 53) - 1, more = (int64_t)1 << 53, one = 1, wide = 0;
+    int32_t large = 70000, small = 0;
+    cr_expect_eq(run_pair(WEFT_INT64, &most, &one, &wide, "elementwise_fmax"), WEFT_OK);
+    cr_expect_eq(wide, most);
+    cr_expect_eq(run_pair(WEFT_INT64, &more, &one, &wide, "elementwise_fmax"), WEFT_RUNTIME);
+    cr_expect_eq(run_pair(WEFT_INT32, &large, &large, &small, "kron"), WEFT_RUNTIME);
+    large = 40000;
+    cr_expect_eq(run_pair(WEFT_INT32, &large, &large, &small, "elementwise_fmin"), WEFT_OK);
+    cr_expect_eq(small, 40000);
+}
+
+/* A divisor of 0 gives no integer. */
+Test(kernels_cases, short_integers_divided_by_zero_are_told) {
+    int16_t x = 5, y = 0, out = 0;
+    cr_expect_eq(run_pair(WEFT_INT16, &x, &y, &out, "elementwise_floordiv"), WEFT_RUNTIME);
+}
+
 /* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void make_rows(tensor *t, int64_t *rows, int64_t height) {

@@ -1,5 +1,6 @@
-/* predicate.c: questions about elements (logical_not, isfinite, isinf, isnan, allclose, ...), and choosing by the answers
- * (where). */
+/* predicate.c: questions about elements (logical_not, isfinite, isinf, isnan, allclose, ...), and choosing by the
+ * answers (where). */
+#include <complex.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -22,6 +23,14 @@ static bool is_nan(double x) {
     return isnan(x);
 }
 
+/* The first element; `t` begins with the next one then. */
+static double complex next_complex(tensor *t) {
+    bool is_single = t->dtype == WEFT_COMPLEX64;
+    double complex z = is_single ? *(const float complex *)t->data : *(const double complex *)t->data;
+    t->data = (char *)t->data + weft_dtype_nbytes(t->dtype);
+    return z;
+}
+
 static weft_status prepare_question(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(require_present(p, x, "X"));
@@ -30,9 +39,22 @@ static weft_status prepare_question(kernel_prepare *p) {
     return kernel_unsupported(p, "expected Out of bool, found %s", dtype_text(out->dtype));
 }
 
+/* Of a complex number: is it 0 (finite) only where both parts are; infinite or lost where one is. */
+static weft_status ask_parts(const kernel_call *c, question q) {
+    tensor x = *arg_in(c, 0);
+    uint8_t *out = arg_out(c, 0)->data;
+    for (int64_t i = 0; i < x.numel; i++) {
+        double complex z = next_complex(&x);
+        bool of_both = q == is_zero || q == is_finite;
+        out[i] = of_both ? q(creal(z)) && q(cimag(z)) : q(creal(z)) || q(cimag(z));
+    }
+    return NULL;
+}
+
 static weft_status ask(const kernel_call *c, question q) {
     tensor element = *arg_in(c, 0);
     uint8_t *out = arg_out(c, 0)->data;
+    if (dtype_is_complex(element.dtype)) return ask_parts(c, q);
     size_t nbytes = weft_dtype_nbytes(element.dtype);
     for (int64_t i = 0; i < arg_out(c, 0)->numel; i++) {
         out[i] = q(tensor_scalar(&element));
@@ -97,8 +119,16 @@ static close_state closeness(const kernel_call *c) {
     return s;
 }
 
+/* Complex numbers are as far from one another as their difference is long. */
+static bool complex_is_close(const close_state *s, double complex x, double complex y) {
+    bool lost_x = isnan(creal(x)) || isnan(cimag(x)), lost_y = isnan(creal(y)) || isnan(cimag(y));
+    if (lost_x || lost_y) return s->equal_nan && lost_x && lost_y;
+    return x == y || cabs(x - y) <= s->atol + s->rtol * cabs(y);
+}
+
 /* Of the first elements of a and b, which are then the next ones. */
 static bool next_is_close(const close_state *s, tensor *a, tensor *b) {
+    if (dtype_is_complex(a->dtype)) return complex_is_close(s, next_complex(a), next_complex(b));
     double x = tensor_scalar(a), y = tensor_scalar(b);
     size_t nbytes = weft_dtype_nbytes(a->dtype);
     a->data = (char *)a->data + nbytes;
@@ -156,6 +186,10 @@ static weft_status run_equal_all(const kernel_call *c) {
     bool equal = x.ndim == y.ndim && (!x.ndim || memcmp(x.dims, y.dims, (size_t)x.ndim * sizeof *x.dims) == 0);
     size_t nbytes = weft_dtype_nbytes(x.dtype);
     for (int64_t i = 0; equal && i < x.numel; i++) {
+        if (dtype_is_complex(x.dtype)) {
+            equal = next_complex(&x) == next_complex(&y);
+            continue;
+        }
         equal = tensor_scalar(&x) == tensor_scalar(&y);
         x.data = (char *)x.data + nbytes;
         y.data = (char *)y.data + nbytes;
@@ -171,7 +205,8 @@ static weft_status prepare_bits(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(require_present(p, x, "X"));
     TRY(require_present(p, out, "Out"));
-    if (x->dtype != WEFT_BOOL && x->dtype != WEFT_UINT8 && x->dtype != WEFT_INT32 && x->dtype != WEFT_INT64)
+    if (x->dtype != WEFT_BOOL && x->dtype != WEFT_INT8 && x->dtype != WEFT_UINT8 && x->dtype != WEFT_INT16 &&
+        x->dtype != WEFT_INT32 && x->dtype != WEFT_INT64)
         return kernel_unsupported(p, "expected X of integers or bool, found %s", dtype_text(x->dtype));
     return require_like(p, x, out, x->numel, "Out");
 }

@@ -247,17 +247,29 @@ static weft_status prepare_truth(kernel_prepare *p) {
     TRY(require_present(p, out, "Out"));
     if (type_in(p, ALL_IN_AXES) || type_in(p, ALL_IN_AXIS_LIST))
         return kernel_unsupported(p, "expected axes in the attr dim, found a tensor of them");
-    if (x->dtype != WEFT_BOOL || out->dtype != WEFT_BOOL)
-        return kernel_unsupported(p, "expected booleans, found %s", dtype_text(x->dtype));
+    if (dtype_is_half(x->dtype) || dtype_is_complex(x->dtype))
+        return kernel_unsupported(p, "expected booleans or numbers, found %s", dtype_text(x->dtype));
+    if (out->dtype != WEFT_BOOL) return kernel_unsupported(p, "expected Out of bool, found %s", dtype_text(out->dtype));
     return reduce_loops(p, "dim", x, out, &s->l);
+}
+
+/* A number is true unless it is 0; NaN is. */
+static bool is_true(const tensor *x, int64_t at) {
+    tensor element = *x;
+    element.data = (char *)x->data + (size_t)at * weft_dtype_nbytes(x->dtype);
+    return tensor_scalar(&element) != 0;
 }
 
 static weft_status run_truth(const kernel_call *c, bool all) {
     const loops *l = &((const reduce_state *)c->state)->l;
-    const uint8_t *x = arg_in(c, IN_X)->data;
+    const tensor *x = arg_in(c, IN_X);
+    const uint8_t *truths = x->data;
     uint8_t *out = arg_out(c, OUT)->data;
     memset(out, all, (size_t)arg_out(c, OUT)->numel);
-    FOR_EACH_ELEMENT(l, at, to) out[to] = all ? out[to] && x[at] : out[to] || x[at];
+    if (x->dtype == WEFT_BOOL)
+        FOR_EACH_ELEMENT(l, at, to) out[to] = all ? out[to] && truths[at] : out[to] || truths[at];
+    else
+        FOR_EACH_ELEMENT(l, at, to) out[to] = all ? out[to] && is_true(x, at) : out[to] || is_true(x, at);
     return NULL;
 }
 
