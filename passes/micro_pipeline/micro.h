@@ -91,6 +91,22 @@ typedef struct micro_lanes {
     uint64_t members[MICRO_LANES]; /* bits: those of the ring that use the lane, whose ring it is */
 } micro_lanes;
 
+/* Attrs of the ops that chunk plans are written as: what all have, or those of steps, in the order of their names; then
+ * those of messages and products. */
+typedef enum micro_word {
+    MICRO_TAG_PLAN,
+    MICRO_TAG_CHUNK,
+    MICRO_TAG_STEP,
+    MICRO_TAG_ROLE,
+    MICRO_DTYPE,
+    MICRO_DYNAMIC_SHAPE,
+    MICRO_PEER,
+    MICRO_RING,
+    MICRO_TRANS_X,
+    MICRO_TRANS_Y,
+    MICRO_WORDS
+} micro_word;
+
 typedef struct micro_pass {
     weft_pass_context *pass;
     weft_program *program;
@@ -112,6 +128,7 @@ typedef struct micro_pass {
     uint32_t nsearches;
     micro_pair *pairs;
     size_t npairs, capacity;
+    const name *words[MICRO_WORDS]; /* names of attrs; NULL: nothing was written */
     micro_lanes *lanes;
     size_t nlanes, lane_capacity;
     struct chunk_plan *made; /* one of each kind and member: pairs of a kind share its steps */

@@ -15,14 +15,12 @@ static const char *const streams[] = {[CHUNK_COMPUTE] = "",
 static weft_status event_of(const micro_writing *w, int64_t step, const char **out) {
     const char **known = &w->events[step + 1];
     char words[64];
-    const name *n;
     if (!*known) {
         micro_name(words, sizeof words, "micro_pipeline/", w->number, (const char *[]){"/", NULL}, step);
-        TRY(program_name(w->m->program, words, strlen(words), &n));
-        *known = n->bytes;
+        *known = arena_string(&w->m->program->arena, words, strlen(words));
     }
     *out = *known;
-    return NULL;
+    return *known ? NULL : base_out_of_memory();
 }
 
 static weft_status record(const micro_writing *w, weft_op *op, int64_t step) {
@@ -86,19 +84,19 @@ static weft_status make_product(const micro_writing *w, weft_var *left, bool tra
     TRY(micro_new_op(w, is_plain ? "bmm" : "matmul_v2", "X", left, "Out", to, out));
     if (is_plain) return weft_op_add_input(*out, "Y", right);
     TRY(weft_op_add_input(*out, "Y", right));
-    TRY(weft_op_set_attr_bool(*out, "trans_x", trans_left));
-    return weft_op_set_attr_bool(*out, "trans_y", trans_right);
+    TRY(micro_add_bool(w, *out, MICRO_TRANS_X, trans_left));
+    return micro_add_bool(w, *out, MICRO_TRANS_Y, trans_right);
 }
 
 static weft_status make_message(const micro_writing *w, const chunk_step *s, weft_op **out) {
     bool sends = s->action == CHUNK_SEND;
     weft_var *v = sends ? var_at(w, s, s->from, s->from_buffer, 0) : var_at(w, s, s->to, s->buffer, 0);
     TRY(micro_new_op(w, sends ? "p_send" : "p_recv", "x", sends ? v : NULL, "out", sends ? NULL : v, out));
-    TRY(weft_op_set_attr_int(*out, "ring_id", w->lanes.lanes[s->lane]));
+    TRY(micro_add_int(w, *out, MICRO_RING, w->lanes.lanes[s->lane]));
     uint64_t before = w->lanes.members[s->lane] & ((UINT64_C(1) << s->peer) - 1);
-    TRY(weft_op_set_attr_int(*out, "peer", __builtin_popcountll(before)));
-    TRY(weft_op_set_attr_bool(*out, "dynamic_shape", false));
-    return sends ? NULL : weft_op_set_attr_int(*out, "dtype", v->dtype);
+    TRY(micro_add_int(w, *out, MICRO_PEER, __builtin_popcountll(before)));
+    TRY(micro_add_bool(w, *out, MICRO_DYNAMIC_SHAPE, false));
+    return sends ? NULL : micro_add_int(w, *out, MICRO_DTYPE, v->dtype);
 }
 
 static weft_status make_sum(const micro_writing *w, weft_var *sum, weft_var *x, weft_op **out) {
@@ -111,7 +109,7 @@ static weft_status make_reduce(const micro_writing *w, weft_var *v, weft_op **ou
     weft_op *of = w->pair->collective;
     bool is_new = op_find_slot(of, false, "x");
     TRY(micro_new_op(w, weft_op_type(of), is_new ? "x" : "X", v, is_new ? "out" : "Out", v, out));
-    TRY(weft_op_set_attr_int(*out, "ring_id", w->pair->ring.id));
+    TRY(micro_add_int(w, *out, MICRO_RING, w->pair->ring.id));
     const weft_attr *reduce = op_find_attr(of, "reduce_type");
     if (reduce) TRY(weft_op_set_attr_int(*out, "reduce_type", reduce->u.i));
     /* it stays on the plan's stream */

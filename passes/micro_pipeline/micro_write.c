@@ -54,13 +54,13 @@ static weft_status append_int(weft_op *op, const name *n, int64_t value) {
 /* Which plan and step it is of: all ops of a plan share the words. The op has no attrs yet, and these are sorted. */
 static weft_status tag(const micro_writing *w, weft_op *op) {
     weft_attr *a;
-    TRY(op_append_attr(op, w->tags[MICRO_TAG_PLAN], &a));
+    TRY(op_append_attr(op, w->m->words[MICRO_TAG_PLAN], &a));
     a->type = ATTR_STRING;
     a->count = (uint32_t)w->plan_name_nbytes;
     a->u.s = w->plan_name;
     if (!w->step) return NULL;
-    TRY(append_int(op, w->tags[MICRO_TAG_CHUNK], w->step->chunk));
-    return append_int(op, w->tags[MICRO_TAG_STEP], w->step - w->plan.steps);
+    TRY(append_int(op, w->m->words[MICRO_TAG_CHUNK], w->step->chunk));
+    return append_int(op, w->m->words[MICRO_TAG_STEP], w->step - w->plan.steps);
 }
 
 weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x, const char *to,
@@ -69,17 +69,55 @@ weft_status micro_new_op(const micro_writing *w, const char *type, const char *i
     TRY(tag(w, *out));
     if (x) TRY(weft_op_add_input(*out, in, x));
     if (made) TRY(weft_op_add_output(*out, to, made));
-    return w->role ? append_int(*out, w->tags[MICRO_TAG_ROLE], w->role->u.i) : NULL;
+    return w->role ? append_int(*out, w->m->words[MICRO_TAG_ROLE], w->role->u.i) : NULL;
 }
 
 static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul", "all_to_all_matmul"},
                                             [MICRO_SCATTER] = {"matmul_reduce_scatter", "matmul_all_to_all"},
                                             [MICRO_REDUCE] = {"matmul_all_reduce"}};
 
-static const char *const tags[] = {[MICRO_TAG_PLAN] = "micro_pipeline",
-                                   [MICRO_TAG_CHUNK] = "micro_pipeline_chunk",
-                                   [MICRO_TAG_STEP] = "micro_pipeline_step",
-                                   [MICRO_TAG_ROLE] = "op_role"};
+/* In the order of names. */
+static weft_status add_attr(const micro_writing *w, weft_op *op, micro_word word, weft_attr **out) {
+    const name *n = w->m->words[word];
+    TRY(op_append_attr(op, n, out));
+    for (; *out > op->attrs && strcmp((*out)[-1].name->bytes, n->bytes) > 0; (*out)--) **out = (*out)[-1];
+    **out = (weft_attr){.name = n};
+    return NULL;
+}
+
+weft_status micro_add_int(const micro_writing *w, weft_op *op, micro_word word, int64_t value) {
+    weft_attr *a;
+    TRY(add_attr(w, op, word, &a));
+    a->type = ATTR_INT;
+    a->u.i = value;
+    return NULL;
+}
+
+weft_status micro_add_bool(const micro_writing *w, weft_op *op, micro_word word, bool value) {
+    weft_attr *a;
+    TRY(add_attr(w, op, word, &a));
+    a->type = ATTR_BOOLEAN;
+    a->u.b = value;
+    return NULL;
+}
+
+static const char *const attr_names[] = {[MICRO_TAG_PLAN] = "micro_pipeline",
+                                         [MICRO_TAG_CHUNK] = "micro_pipeline_chunk",
+                                         [MICRO_TAG_STEP] = "micro_pipeline_step",
+                                         [MICRO_TAG_ROLE] = "op_role",
+                                         [MICRO_DTYPE] = "dtype",
+                                         [MICRO_DYNAMIC_SHAPE] = "dynamic_shape",
+                                         [MICRO_PEER] = "peer",
+                                         [MICRO_RING] = "ring_id",
+                                         [MICRO_TRANS_X] = "trans_x",
+                                         [MICRO_TRANS_Y] = "trans_y"};
+
+static weft_status name_attrs(micro_pass *m) {
+    if (m->words[0]) return NULL;
+    for (int i = 0; i < MICRO_WORDS; i++)
+        TRY(program_name(m->program, attr_names[i], strlen(attr_names[i]), &m->words[i]));
+    return NULL;
+}
 
 weft_status micro_begin_writing(micro_writing *w) {
     w->plan_name =
@@ -87,8 +125,7 @@ weft_status micro_begin_writing(micro_writing *w) {
     if (!w->plan_name) return base_out_of_memory();
     w->plan_name_nbytes = strlen(w->plan_name);
     w->role = op_find_attr(w->pair->collective, "op_role");
-    for (int i = 0; i < MICRO_TAGS; i++) TRY(program_name(w->m->program, tags[i], strlen(tags[i]), &w->tags[i]));
-    return NULL;
+    return name_attrs(w->m);
 }
 
 weft_status micro_put(const micro_writing *w, weft_op *op) {

@@ -4,9 +4,6 @@
 
 #include "passes/micro_pipeline/micro_plan.h"
 
-/* Attrs that all ops of a plan have, or those of its steps, in the order of their names. */
-enum { MICRO_TAG_PLAN, MICRO_TAG_CHUNK, MICRO_TAG_STEP, MICRO_TAG_ROLE, MICRO_TAGS };
-
 typedef struct micro_writing {
     micro_pass *m;
     const micro_pair *pair;
@@ -14,7 +11,6 @@ typedef struct micro_writing {
     size_t number;
     const char *plan_name; /* in the program's memory: what its ops are tagged with */
     size_t plan_name_nbytes;
-    const name *tags[MICRO_TAGS];
     const weft_attr *role;           /* of the collective; NULL: it has none */
     const chunk_step *step;          /* whose ops are made; NULL: those around the steps */
     weft_op *anchor, *front;         /* before the first is put what comes; the second begins the steps */
@@ -39,6 +35,9 @@ WEFT_MUST_USE weft_status micro_new_var(const micro_writing *w, const char *stem
                                         size_t ndim, const int64_t *dims, weft_var **out);
 WEFT_MUST_USE weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x,
                                        const char *to, weft_var *made, weft_op **out);
+/* An attr that the op has not. */
+WEFT_MUST_USE weft_status micro_add_int(const micro_writing *w, weft_op *op, micro_word word, int64_t value);
+WEFT_MUST_USE weft_status micro_add_bool(const micro_writing *w, weft_op *op, micro_word word, bool value);
 WEFT_MUST_USE weft_status micro_put(const micro_writing *w, weft_op *op);
 /* `to` is a view of `x` in its own extents. */
 WEFT_MUST_USE weft_status micro_put_view(const micro_writing *w, weft_var *x, weft_var *to);
