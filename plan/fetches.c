@@ -52,11 +52,20 @@ static bool changes_later(const plan_builder *b, const plan_step *step, const we
     return false;
 }
 
+/* A graph may give back what it was given: meshes, numbers. No op computes it, and a run has nothing to keep. */
+static bool is_passed_on(const weft_var *v) {
+    if (v->kind != WEFT_RAW) return false;
+    FOR_EACH_USE(u, v)
+    if (u->is_output) return false;
+    return true;
+}
+
 weft_status plan_take_fetch(plan_builder *b, const plan_step *step) {
     weft_var *v = weft_op_input(step->op, "X", 0);
     char stem[40];
     int32_t value, kept;
     if (!v) return plan_error(b, WEFT_INVALID_PROGRAM, step->op, "input slot X is empty");
+    if (is_passed_on(v)) return NULL;
     TRY(plan_value_of(b, step->op, v, &value));
     snprintf(stem, sizeof stem, "fetch.%lld", (long long)attr_int(step->op, "col", 0));
     TRY(plan_name_taken(b, step->op, stem));

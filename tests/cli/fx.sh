@@ -49,6 +49,20 @@ for r in range(2):
 EOF2
 ok $? "a step of mlp6 gives the recorded loss and gradients"
 
+# DTensor hands its mesh through a graph: that is no tensor, and nothing of a run
+cat >"$folder/mesh.fx.json" <<'EOF'
+{"schema": "fx.json/1", "groups": {}, "inputs": [{"name": "x", "shape": [3], "dtype": "float32"}, {"name": "mesh", "shape": null, "dtype": null}],
+ "constants": [], "nodes": [{"name": "y", "op": "call", "target": "aten.relu.default", "args": [{"ref": "x"}], "kwargs": {}, "shape": [3], "dtype": "float32"}],
+ "outputs": [{"ref": "mesh"}, {"ref": "y"}], "world_size": 1}
+EOF
+prints 0 'by_bytes: safe' 'what a graph is given and gives back is no obstacle' "$weft" verify "$folder/mesh.fx.json" --reading by_bytes
+"$PYTHON" -c 'import sys, numpy as np; np.savez(sys.argv[1] + "/x.npz", x=np.float32([-1, 2, 3]))' "$folder"
+"$weft" run "$folder/mesh.fx.json" --feed "$folder/x.npz" --steps 1 --save "$folder/y.npz" >/dev/null 2>"$folder/err" &&
+    "$PYTHON" -c 'import sys, numpy as np; got = np.load(sys.argv[1] + "/y.npz"); assert "fetch.0" not in got.files and (got["fetch.1"] == [0, 2, 3]).all()' "$folder"
+ok $? "the others leave it in their places: $(cat "$folder/err")"
+sed 's/{"ref": "mesh"}, {"ref": "y"}/{"ref": "y"}/; s/"aten.relu.default", "args": \[{"ref": "x"}/"aten.relu.default", "args": [{"ref": "mesh"}/' "$folder/mesh.fx.json" >"$folder/read.fx.json"
+prints 1 '"mesh" is not a tensor' 'an op that reads it is refused' "$weft" verify "$folder/read.fx.json" --reading by_bytes
+
 echo '{"schema": "fx.json/1", "nodes": [{"name": "a"}]}' >"$folder/bad.fx.json"
 says 1 'bad.fx.json:1:.*node "a": expected "op"' "what is wrong is reported with its place" "$weft" opt "$folder/bad.fx.json" -o -
 finish
