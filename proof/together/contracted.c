@@ -16,38 +16,13 @@ static weft_status give_sum(terms *t, uint32_t id, const value *parts, size_t co
     if (count == 1)
         sum = parts[0];
     else
-        TRY(rows_sum(t, parts, count, t->items[id].dtype, &sum));
+        TRY(rows_sum(t, parts, count, t->items[id].dtype, true, &sum));
     TRY(term_reshape(t, sum, ndim, dims, &sum));
     *out = sum.term;
     return NULL;
 }
 
 /* --- a concatenation on the left ---------------------------------------------------------------------------------- */
-
-/* Rows [from, from + k) of the matrix b, k by n; of one that is transposed, columns. */
-static weft_status take_rows(terms *t, value b, bool turns, int64_t all, int64_t n, int64_t from, int64_t k,
-                             value *out) {
-    if (!turns) {
-        TRY(term_part(t, b, from * n, k * n, out));
-        return term_reshape(t, *out, 2, (int64_t[]){k, n}, out);
-    }
-    arena memory;
-    arena_init(&memory, &t->context->allocator);
-    weft_status status = NULL;
-    value *runs = ARENA_ARRAY(&memory, value, n);
-    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n);
-    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
-    for (int64_t i = 0; i < n; i++) {
-        ranges[2 * i] = i * k;
-        ranges[2 * i + 1] = k;
-        TRY_DONE(term_part(t, b, i * all + from, k, &runs[i]));
-    }
-    TRY_DONE(term_flat(t, runs, ranges, (size_t)n, n * k, out));
-    TRY_DONE(term_reshape(t, *out, 2, (int64_t[]){n, k}, out));
-done:
-    arena_fini(&memory);
-    return status;
-}
 
 /* The concat along the last dimension that makes the left operand; NULL: none does. */
 static const head *joined_columns(const terms *t, uint32_t x, int64_t k, uint32_t *out_op) {
@@ -70,7 +45,7 @@ static weft_status sum_of_columns(terms *t, uint32_t id, uint32_t op, uint32_t j
         value x = term_args(t, join)[i], b;
         int64_t numel = term_numel(t, x.term), k = numel / extents[0];
         if (numel <= 0 || numel % extents[0] || from + k > extents[1]) return NULL;
-        TRY(take_rows(t, term_args(t, op)[1], turns_right, extents[1], extents[2], from, k, &b));
+        TRY(tiles_take_rows(t, term_args(t, op)[1], turns_right, extents[1], extents[2], from, k, &b));
         TRY(rows_product(t, t->items[id].dtype, x, b, turns_right, (int64_t[]){extents[0], k, extents[2]}, true,
                          &parts[i]));
         from += k;

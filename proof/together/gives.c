@@ -65,10 +65,11 @@ static weft_status sum_of(const call *c, const value *all, value *out) {
     terms *t = c->g->t;
     int32_t dtype = t->items[c->symbol].dtype;
     if (dtype == WEFT_FP16 || dtype == WEFT_BF16) {
-        TRY(rows_sum(t, all, c->m->count, dtype, out));
+        TRY(rows_sum(t, all, c->m->count, dtype, c->g->adds_parts, out));
     } else {
         *out = all[0];
-        for (size_t i = 1; i < c->m->count; i++) TRY(rows_sum(t, (value[]){*out, all[i]}, 2, dtype, out));
+        for (size_t i = 1; i < c->m->count; i++)
+            TRY(rows_sum(t, (value[]){*out, all[i]}, 2, dtype, c->g->adds_parts, out));
     }
     if (op_collective_reduce(c->op) != WEFT_REDUCE_AVG) return NULL;
     return term_scale(t, *out, (double)c->m->count, true, out);
@@ -98,6 +99,20 @@ static weft_status gathered(const call *c, const value *all, uint32_t *out) {
     return with_extents(c, x, out);
 }
 
+/* Beside each other along the last dimension: a run of each for each row. */
+static weft_status beside(const call *c, const value *all, uint32_t *out) {
+    terms *t = c->g->t;
+    size_t ndim = 0, n = c->m->count;
+    const int64_t *dims = term_dims(t, c->symbol, &ndim);
+    int64_t width = ndim ? dims[ndim - 1] : 0, rows = width > 0 ? c->numel / width : 0;
+    if (rows <= 0 || width % (int64_t)n || rows > MOST_RUNS / (int64_t)n) return NULL;
+    tile tiles[MOST_TOGETHER];
+    value x;
+    for (size_t i = 0; i < n; i++) tiles[i] = (tile){.width = width / (int64_t)n, .count = width / (int64_t)n};
+    TRY(tiles_join(t, all, &(tile){.count = rows}, 1, tiles, n, &x));
+    return with_extents(c, x, out);
+}
+
 static weft_status scattered(const call *c, const value *all, uint32_t *out) {
     value x, parts[MOST_TOGETHER];
     for (size_t i = 0; i < c->m->count; i++)
@@ -114,7 +129,9 @@ static weft_status defined(const call *c, value *all, int64_t moved_numel, uint3
     bool adds = (reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG) && is_float;
     value x;
     switch (c->schema->kind) {
-    case COLLECTIVE_ALL_GATHER: return moved_numel * n == c->numel ? gathered(c, all, out) : NULL;
+    case COLLECTIVE_ALL_GATHER:
+        if (moved_numel * n != c->numel) return NULL;
+        return c->schema->form == COLLECTIVE_LAST_DIM ? beside(c, all, out) : gathered(c, all, out);
     case COLLECTIVE_REDUCE_SCATTER: return adds && moved_numel == c->numel * n ? scattered(c, all, out) : NULL;
     case COLLECTIVE_ALL_TO_ALL: return moved_numel == c->numel && c->numel % n == 0 ? parts_of(c, all, out) : NULL;
     case COLLECTIVE_BROADCAST: {
@@ -150,6 +167,7 @@ static bool has_definition(const call *c) {
     const collective_schema *s = c->schema;
     if (!s || !s->in || c->numel < 0) return false; /* what others move is not said */
     if (s->form == COLLECTIVE_SPLITS) return has_equal_parts(c);
+    if (s->form == COLLECTIVE_LAST_DIM) return s->kind == COLLECTIVE_ALL_GATHER;
     return s->form == COLLECTIVE_WHOLE || s->form == COLLECTIVE_EACH;
 }
 

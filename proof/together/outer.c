@@ -37,8 +37,7 @@ static weft_status outer_part(terms *t, int32_t dtype, const tile *left, const t
     uint32_t head_id;
     head_put_text(key, "/outer", 6);
     head_put_int(key, dtype);
-    TRY(head_finish(t, &(head){.kind = HEAD_TOGETHER, .label = "outer product", .dtype = dtype, .pulls = true},
-                    &head_id));
+    TRY(head_finish(t, &(head){.kind = HEAD_TOGETHER, .label = OUTER_LABEL, .dtype = dtype, .pulls = true}, &head_id));
     out->factor = FACTOR_ONE;
     return term_make(t, head_id, args, 2, dtype, 2, dims, &out->term);
 }
@@ -67,5 +66,5 @@ weft_status outer_rows(terms *t, int32_t dtype, value left, value right, const i
         if (parts[count].term == TERM_NONE) return NULL;
     }
     for (size_t i = 0; i < count; i++) TRY(term_reshape(t, parts[i], 2, (int64_t[]){m, n}, &parts[i]));
-    return count == 1 ? (*out = parts[0], NULL) : rows_sum(t, parts, count, dtype, out);
+    return count == 1 ? (*out = parts[0], NULL) : rows_sum(t, parts, count, dtype, true, out);
 }

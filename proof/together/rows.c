@@ -56,11 +56,48 @@ static weft_status product_of_columns(const product *p, value x, value b, int64_
     return tiles_join(t, products, &(tile){.count = rows}, 1, block.tiles, block.ntiles, out);
 }
 
+/* Rows that are columns of several matrices, times some rows of `b` each: the sum; out->term TERM_NONE: of one. */
+static weft_status sum_of_block(const product *p, const tile_block *block, value b, value *out) {
+    value parts[MOST_TILES], x, some;
+    int64_t from = 0;
+    *out = value_of(TERM_NONE);
+    if (!block->rows || block->ntiles < 2) return NULL;
+    for (size_t i = 0; i < block->ntiles; i++) {
+        int64_t k = block->tiles[i].count;
+        TRY(tiles_columns(p->t, &block->tiles[i], block->rows, &x));
+        if (x.term == TERM_NONE) return NULL;
+        TRY(tiles_take_rows(p->t, b, p->turns, p->k, p->n, from, k, &some));
+        TRY(rows_product(p->t, p->dtype, x, some, p->turns, (int64_t[]){block->rows, k, p->n}, true, &parts[i]));
+        TRY(term_reshape(p->t, parts[i], 2, (int64_t[]){block->rows, p->n}, &parts[i]));
+        from += k;
+    }
+    return rows_sum(p->t, parts, block->ntiles, p->dtype, true, out);
+}
+
+static weft_status sum_of_columns(const product *p, value x, value b, int64_t rows, value *out) {
+    value blocks[MOST_TOGETHER];
+    int64_t ranges[2 * MOST_TOGETHER], at = 0;
+    size_t count = 0;
+    for (*out = value_of(TERM_NONE); at < rows; count++) {
+        tile_block block;
+        if (count == MOST_TOGETHER) return NULL;
+        TRY(tiles_find(p->t, x, p->k, at, rows - at, &block));
+        TRY(sum_of_block(p, &block, b, &blocks[count]));
+        if (blocks[count].term == TERM_NONE) return NULL;
+        ranges[2 * count] = at * p->n;
+        ranges[2 * count + 1] = block.rows * p->n;
+        at += block.rows;
+    }
+    return term_flat(p->t, blocks, ranges, count, rows * p->n, out);
+}
+
 /* Rows of `x` times the matrix `b` as a sum, or columns, of other products; out->term TERM_NONE: as neither. */
 static weft_status product_of_parts(const product *p, value x, value b, int64_t rows, value *out) {
     value left;
     *out = value_of(TERM_NONE);
-    if (!p->is_plain || !p->adds_parts || p->turns) return NULL;
+    if (!p->is_plain || !p->adds_parts) return NULL;
+    TRY(sum_of_columns(p, x, b, rows, out));
+    if (out->term != TERM_NONE || p->turns) return NULL;
     if (outer_is_turned(p->t, x.term, rows, p->k, &left))
         TRY(outer_rows(p->t, p->dtype, left, b, (int64_t[]){rows, p->k, p->n}, out));
     return out->term == TERM_NONE ? product_of_columns(p, x, b, rows, out) : NULL;
@@ -136,15 +173,16 @@ static weft_status product_of(const product *p, value x, int64_t rows, value *ou
 /* A product of rows and a matrix, which may be transposed, in the terms of no op: a gradient of a product is one too.
  */
 static weft_status make_plain(product *p, value x, value b, bool turns, bool adds_parts) {
-    buffer *key = head_begin(p->t, HEAD_TOGETHER);
     p->is_plain = true;
     p->turns = turns;
     p->adds_parts = adds_parts;
-    p->operands[0] = x, p->operands[1] = b;
+    p->operands[0] = x;
+    TRY(term_reshape(p->t, b, 2, turns ? (int64_t[]){p->n, p->k} : (int64_t[]){p->k, p->n}, &p->operands[1]));
     p->noperands = p->bias_at = 2;
     p->rows_at = 0, p->matrix_at = 1;
     p->ndim = 2;
     p->nbatch = 1;
+    buffer *key = head_begin(p->t, HEAD_TOGETHER);
     head_put_text(key, "/rows", 5);
     head_put_int(key, turns);
     head_put_int(key, p->dtype);
@@ -276,7 +314,7 @@ static int64_t product_of_extents(const int64_t *dims, size_t first, size_t end)
     return n;
 }
 
-/* Along another dimension than the last: for each step of those before it, a run of each argument. */
+/* For each step of the dimensions before it, a run of each argument. */
 static weft_status join_runs(terms *t, uint32_t id, uint32_t op, size_t axis, uint32_t *out) {
     size_t ndim = 0, n = t->items[op].nargs, at = 0;
     int64_t outer = product_of_extents(term_dims(t, id, &ndim), 0, axis), total = term_numel(t, id), offset = 0;
@@ -303,7 +341,7 @@ done:
     return status;
 }
 
-/* The dimension of a concat; false: it is the last, or something is not known. */
+/* The dimension of a concat; false: it makes too many runs, or something is not known. */
 static bool joins_along(const terms *t, uint32_t id, uint32_t op, size_t *out_axis) {
     const head *h = term_head(t, op);
     if (strcmp(h->schema->type, "concat") != 0 && strcmp(h->schema->type, "aten_cat") != 0) return false;
@@ -312,7 +350,7 @@ static bool joins_along(const terms *t, uint32_t id, uint32_t op, size_t *out_ax
     int64_t axis = attr_int(h->op, "axis", attr_int(h->op, "dim", 0)), total = 0;
     if (!dims || h->nargs != t->items[op].nargs) return false;
     if (axis < 0) axis += (int64_t)ndim;
-    if (axis < 0 || axis + 1 >= (int64_t)ndim) return false;
+    if (axis < 0 || axis >= (int64_t)ndim) return false;
     int64_t outer = product_of_extents(dims, 0, (size_t)axis);
     for (size_t i = 0; i < t->items[op].nargs; i++) {
         int64_t n = term_numel(t, term_args(t, op)[i].term);
@@ -321,6 +359,21 @@ static bool joins_along(const terms *t, uint32_t id, uint32_t op, size_t *out_ax
     }
     *out_axis = (size_t)axis;
     return outer > 0 && outer * (int64_t)t->items[op].nargs <= MOST_RUNS && total == term_numel(t, id);
+}
+
+static weft_status look_through_transpose(const terms *t, uint32_t id, uint32_t op, op_view *out, bool *out_is) {
+    size_t nx = 0, n = 0, norder = 0;
+    const int64_t *dx = term_dims(t, term_args(t, op)[0].term, &nx), *d = term_dims(t, id, &n);
+    const int64_t *order = attr_ints(term_head(t, op)->op, "axis", &norder);
+    *out_is = order && norder == nx && n == nx && strcmp(term_head(t, id)->label, "Out") == 0;
+    *out = (op_view){.ndim = (int32_t)nx};
+    for (size_t i = 0; *out_is && i < nx; i++) {
+        int64_t from = order[i] < 0 ? order[i] + (int64_t)nx : order[i];
+        *out_is = from >= 0 && from < (int64_t)nx && dx[from] == d[i];
+        out->dims[i] = d[i];
+        out->strides[i] = *out_is ? product_of_extents(dx, (size_t)from + 1, nx) : 0;
+    }
+    return NULL;
 }
 
 /* What `op` shows of its one argument in its output `index`; false: that is not known. */
@@ -347,6 +400,7 @@ static weft_status look_through(const terms *t, uint32_t id, uint32_t op, op_vie
         *out_is = true;
         return NULL;
     }
+    if (strcmp(h->schema->type, "transpose2") == 0) return look_through_transpose(t, id, op, out, out_is);
     bool is_view = false;
     for (size_t i = 0; i < h->schema->noutputs; i++) is_view |= h->schema->outputs[i].view_of >= 0;
     if (!is_view) return NULL;
@@ -398,7 +452,8 @@ weft_status rows_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint
     bool is_known = false;
     const head *h = term_head(t, op);
     if (is_product(t, id, op, &p)) {
-        if (strcmp(h->schema->type, "matmul_v2") == 0 && p.nbatch == 1 && p.ndim == 2)
+        bool is_matmul = strcmp(h->schema->type, "matmul_v2") == 0 || strcmp(h->schema->type, "bmm") == 0;
+        if (is_matmul && p.nbatch == 1)
             TRY(make_plain(&p, p.operands[p.rows_at], p.operands[p.matrix_at], attr_bool(h->op, "trans_y", false),
                            adds_parts));
         value x = p.operands[p.rows_at], made;

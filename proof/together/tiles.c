@@ -134,3 +134,34 @@ done:
     arena_fini(&memory);
     return status;
 }
+
+weft_status tiles_take_rows(terms *t, value b, bool turns, int64_t all, int64_t n, int64_t from, int64_t k,
+                            value *out) {
+    if (!turns) {
+        TRY(term_part(t, b, from * n, k * n, out));
+        return term_reshape(t, *out, 2, (int64_t[]){k, n}, out);
+    }
+    arena memory;
+    arena_init(&memory, &t->context->allocator);
+    weft_status status = NULL;
+    value *runs = ARENA_ARRAY(&memory, value, n);
+    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n);
+    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
+    for (int64_t i = 0; i < n; i++) {
+        ranges[2 * i] = i * k;
+        ranges[2 * i + 1] = k;
+        TRY_DONE(term_part(t, b, i * all + from, k, &runs[i]));
+    }
+    TRY_DONE(term_flat(t, runs, ranges, (size_t)n, n * k, out));
+    TRY_DONE(term_reshape(t, *out, 2, (int64_t[]){n, k}, out));
+done:
+    arena_fini(&memory);
+    return status;
+}
+
+/* As a matrix of its own. */
+weft_status tiles_columns(terms *t, const tile *columns, int64_t rows, value *out) {
+    if (columns->count == columns->width) return *out = columns->of, NULL;
+    TRY(tiles_join(t, &columns->of, &(tile){.count = rows}, 1, columns, 1, out));
+    return out->term == TERM_NONE ? NULL : term_reshape(t, *out, 2, (int64_t[]){rows, columns->count}, out);
+}

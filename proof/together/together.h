@@ -93,6 +93,11 @@ typedef struct tile_block {
 WEFT_MUST_USE weft_status tiles_find(terms *t, value matrix, int64_t width, int64_t index, int64_t most,
                                      tile_block *out);
 bool tiles_is_whole(const tile_block *b); /* whole rows of one matrix */
+/* These columns of `rows` rows as a matrix; out->term TERM_NONE: they are too many pieces. */
+WEFT_MUST_USE weft_status tiles_columns(terms *t, const tile *columns, int64_t rows, value *out);
+/* Rows [from, from + k) of the matrix b, `all` by n; of one that is transposed (n by `all`), columns. */
+WEFT_MUST_USE weft_status tiles_take_rows(terms *t, value b, bool turns, int64_t all, int64_t n, int64_t from,
+                                          int64_t k, value *out);
 /* Some rows of some columns: row by row those of `rows`, each the columns of all products in its line of `products`, of
  * which there is one for each pair. out->term TERM_NONE: these are too many pieces. */
 WEFT_MUST_USE weft_status tiles_join(terms *t, const value *products, const tile *rows, size_t nrows,
@@ -107,6 +112,12 @@ WEFT_MUST_USE weft_status contracted_value(terms *t, uint32_t id, uint32_t op, u
 const head *op_making(const terms *t, uint32_t id, size_t nargs, uint32_t *out_op);
 /* The matrix, k by m, of which `x` is the transpose; false: of none. */
 bool outer_is_turned(const terms *t, uint32_t x, int64_t m, int64_t k, value *out);
+#define OUTER_LABEL "outer product"
+/* Whether it is the product of a transposed matrix and another one. */
+static inline bool outer_is(const terms *t, uint32_t id) {
+    const head *h = term_head(t, id);
+    return h->kind == HEAD_TOGETHER && h->pulls && strcmp(h->label, OUTER_LABEL) == 0;
+}
 /* Of the matrices `left` and `right`, of as many rows each: the transpose of one times the other. Extents: m, k, n;
  * out->term TERM_NONE: they fall into too many pieces. */
 WEFT_MUST_USE weft_status outer_rows(terms *t, int32_t dtype, value left, value right, const int64_t extents[3],
@@ -117,6 +128,7 @@ WEFT_MUST_USE weft_status outer_rows(terms *t, int32_t dtype, value left, value 
 WEFT_MUST_USE weft_status gradient_value(terms *t, uint32_t id, uint32_t op, bool adds_parts, uint32_t *out);
 
 /* sums.c: a sum in order, slice by slice. */
-WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);
+WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts,
+                                   value *out);
 
 #endif

@@ -82,7 +82,7 @@ static weft_status again(together *g, int side, need x, uint32_t *out) {
     if (status) {
         made.term = TERM_NONE;
     } else if (term_is(t, x.term, HEAD_SUM)) {
-        status = rows_sum(t, args, n, t->items[x.term].dtype, &made);
+        status = rows_sum(t, args, n, t->items[x.term].dtype, g->adds_parts, &made);
     } else if (term_is(t, x.term, HEAD_OUT)) {
         made.term = TERM_NONE;
         if (g->adds_parts) status = contracted_value(t, x.term, args[0].term, &made.term);

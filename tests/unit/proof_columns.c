@@ -7,7 +7,7 @@
 #include "tests/support/table.h"
 #include "weft/equivalent.h"
 
-enum { MOST_LINES = 40, MOST_OPS = 8 };
+enum { MOST_LINES = 60, MOST_OPS = 12 };
 
 #define VARS                                                                                                           \
     "var x float32 4,6", "var z float32 4,6", "var d float32 4,8", "var e float32 4,8", "var w float32 6,8",           \
@@ -16,7 +16,10 @@ enum { MOST_LINES = 40, MOST_OPS = 8 };
         "var xz float32 8,6", "var de float32 8,8", "var p float32 6,8", "var pl float32 6,4", "var pr float32 6,4",   \
         "var pt float32 3,8", "var pb float32 3,8", "var q float32 4,8", "var ql float32 4,4", "var qr float32 4,4",   \
         "var t float32 6,4", "var tt float32 3,4", "var tb float32 3,4", "var c float32 8,4", "var s float32 4,8",     \
-        "var r float32 6,4", "var rs float32 0,4,6", "var rt float32 4,6", "var ts float32 0,4,6"
+        "var xa float32 2,6", "var xb float32 2,6", "var da float32 2,8", "var db float32 2,8", "var pa float32 6,8",  \
+        "var pc float32 6,8", "var xx float32 4,6", "var zz float32 4,6", "var wt float32 3,8", "var wb float32 3,8",  \
+        "var q2 float32 4,8", "var s2 float32 4,8", "var r float32 6,4", "var rs float32 0,4,6", "var rt float32 4,6", \
+        "var ts float32 0,4,6"
 #define TURNED "trans_x=true trans_y=false"
 #define PLAIN "trans_x=false trans_y=false"
 #define OF_D "op split X=d -> Out=dl,dr | axis=1 num=2"
@@ -24,6 +27,13 @@ enum { MOST_LINES = 40, MOST_OPS = 8 };
 #define OF_X "op split X=x -> Out=xl,xr | axis=1 num=2"
 #define OF_W "op split X=w -> Out=wl,wr | axis=1 num=2"
 #define TURN "op aten_permute self=x -> out=t | dims=[1,0]", "op split X=t -> Out=tt,tb | axis=0 num=2"
+#define OF_Z "op split X=z -> Out=zl,zr | axis=1 num=2"
+#define HALVES "op split X=x -> Out=xa,xb | axis=0 num=2", "op split X=d -> Out=da,db | axis=0 num=2"
+#define WITH_ROWS(first, second)                                                                                       \
+    "op split X=w -> Out=wt,wb | axis=0 num=2", "op matmul_v2 X=" first " Y=wt -> Out=q | " PLAIN,                     \
+        "op matmul_v2 X=" second " Y=wb -> Out=s | " PLAIN
+#define WITH_ROWS_OF_NEXT(first, second)                                                                               \
+    "op matmul_v2 X=" first " Y=wt -> Out=q2 | " PLAIN, "op matmul_v2 X=" second " Y=wb -> Out=s2 | " PLAIN
 #define BOTH "op concat X=x,z -> Out=xz | axis=0"
 
 static const struct {
@@ -69,6 +79,21 @@ static const struct {
      {"op matmul_v2 X=x Y=w -> Out=q | " PLAIN, "op split X=q -> Out=ql,qr | axis=1 num=2", "op fetch X=qr -> | col=0"},
      {OF_W, "op matmul_v2 X=x Y=wr -> Out=qr | " PLAIN, "op fetch X=qr -> | col=0"},
      {OF_W, "op matmul_v2 X=x Y=wl -> Out=qr | " PLAIN, "op fetch X=qr -> | col=0"}},
+    {"pieces of rows that lie one behind another",
+     {"op matmul_v2 X=x Y=d -> Out=p | " TURNED, "op fetch X=p -> | col=0"},
+     {HALVES, "op matmul_v2 X=xa Y=da -> Out=pa | " TURNED, "op matmul_v2 X=xb Y=db -> Out=pc | " TURNED,
+      "op elementwise_add X=pc Y=pa -> Out=p | axis=-1", "op fetch X=p -> | col=0"},
+     {HALVES, "op matmul_v2 X=xa Y=db -> Out=pa | " TURNED, "op matmul_v2 X=xb Y=da -> Out=pc | " TURNED,
+      "op elementwise_add X=pc Y=pa -> Out=p | axis=-1", "op fetch X=p -> | col=0"}},
+    {"rows that are columns of two, one behind the other",
+     {OF_X, OF_Z, "op concat X=xl,zr -> Out=xx | axis=1", "op concat X=xr,zl -> Out=zz | axis=1",
+      "op concat X=xx,zz -> Out=xz | axis=0", "op matmul_v2 X=xz Y=w -> Out=de | " PLAIN, "op fetch X=de -> | col=0"},
+     {OF_X, OF_Z, WITH_ROWS("xl", "zr"), "op elementwise_add X=q Y=s -> Out=d | axis=-1", WITH_ROWS_OF_NEXT("xr", "zl"),
+      "op elementwise_add X=q2 Y=s2 -> Out=e | axis=-1", "op concat X=d,e -> Out=de | axis=0",
+      "op fetch X=de -> | col=0"},
+     {OF_X, OF_Z, WITH_ROWS("zr", "xl"), "op elementwise_add X=q Y=s -> Out=d | axis=-1", WITH_ROWS_OF_NEXT("xr", "zl"),
+      "op elementwise_add X=q2 Y=s2 -> Out=e | axis=-1", "op concat X=d,e -> Out=de | axis=0",
+      "op fetch X=de -> | col=0"}},
     {"a factor of an operand",
      {"op matmul_v2 X=x Y=d -> Out=p | " TURNED, "op scale X=p -> Out=w | scale=0.5 bias=0.0 bias_after_scale=true",
       "op split X=w -> Out=pl,pr | axis=1 num=2", "op fetch X=pr -> | col=0"},
