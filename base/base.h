@@ -170,6 +170,15 @@ static inline bool name_is(const name *n, const char *text) {
     return n && n->nbytes == nbytes && memcmp(n->bytes, text, nbytes) == 0;
 }
 
+/* Whether these bytes are one of the words of `list`, which are apart by a space; NULL has none. */
+static inline bool base_has_word(const char *list, const char *word, size_t nbytes) {
+    for (size_t n = 0; list && *list; list += n + (list[n] == ' ')) {
+        n = strcspn(list, " ");
+        if (n == nbytes && memcmp(list, word, n) == 0) return true;
+    }
+    return false;
+}
+
 /* --- vectors and buffers ------------------------------------------------------------------------------------------ */
 
 /* Makes room for `count` elements of `size` bytes behind *items; *capacity in elements. */

@@ -280,23 +280,15 @@ static const rule rules[NROWS] = {
 #include "ops/cost.def"
 };
 
-/* Whether `word` is one of the words of `list`, which are apart by a space. */
-static bool has_word(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = list; at && *at; at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL)
-        if (strncmp(at, word, n) == 0 && (at[n] == ' ' || !at[n])) return true;
-    return false;
-}
-
 static double count_bytes(const op_cost_call *c, const rule *r) {
     double written = 0, read = 0;
     for (uint32_t i = 0; i < c->out_first[c->schema->noutputs]; i++) written += nbytes(&c->out[i]);
     for (size_t s = 0; s < c->schema->ninputs; s++) {
         const char *slot_name = c->schema->inputs[s].name;
-        if (c->schema->inputs[s].only_type || has_word(r->unread, slot_name)) continue;
+        if (c->schema->inputs[s].only_type || base_has_word(r->unread, slot_name, strlen(slot_name))) continue;
         double all = 0;
         for (uint32_t i = c->in_first[s]; i < c->in_first[s + 1]; i++) all += nbytes(&c->in[i]);
-        read += has_word(r->partly, slot_name) && written < all ? written : all;
+        read += base_has_word(r->partly, slot_name, strlen(slot_name)) && written < all ? written : all;
     }
     return read + written;
 }

@@ -43,6 +43,12 @@ weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out) {
     return insert_attr(op, op->nattrs, n, out);
 }
 
+weft_status op_add_attr(weft_op *op, const name *n, weft_attr **out) {
+    size_t at = 0;
+    while (at < op->nattrs && strcmp(op->attrs[at].name->bytes, n->bytes) < 0) at++;
+    return insert_attr(op, at, n, out);
+}
+
 static weft_status remove_attr(weft_op *op, const weft_attr *there) {
     if (!there) return NULL;
     size_t index = (size_t)(there - op->attrs);
@@ -79,9 +85,7 @@ weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out) {
     }
     const name *attr_name;
     TRY(program_name(op->program, n, nbytes, &attr_name));
-    size_t at = 0;
-    while (at < op->nattrs && strcmp(op->attrs[at].name->bytes, n) < 0) at++;
-    return insert_attr(op, at, attr_name, out);
+    return op_add_attr(op, attr_name, out);
 }
 
 weft_status op_set_counted(weft_op *op, const char *n, attr_type type, size_t count, weft_attr **out) {

@@ -279,14 +279,12 @@ weft_status weft_var_remove(weft_var *var) {
     }
     TRY(table_reserve(&p->arena, &p->undeclared, p->undeclared.count + 1));
     drop_from_block(b, var);
-    var_changed(var);
     var->block = NULL;
     pass_name_on(p, var);
     /* As a name that nobody declares: it has nothing else any more. */
-    const uint32_t id = var->id, generation = var->generation;
+    const uint32_t id = var->id;
     *var = program_blank_var(p, var->name);
     var->id = id;
-    var->generation = generation;
     if (!program_find_placeholder(p, var->name)) table_add(&p->undeclared, table_hash(var->name->id), var->id);
     p->edits++;
     return NULL;

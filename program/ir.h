@@ -314,6 +314,8 @@ void use_rename(use *u, weft_var *to);
 void use_rename_placed(use *u, weft_var *to);
 /* Appends a zeroed attr at the end (file order). The caller fills type and value with program memory. */
 WEFT_MUST_USE weft_status op_append_attr(weft_op *op, const name *n, weft_attr **out);
+/* The same at its sorted place. The op has no such attr, nor a fx_node. */
+WEFT_MUST_USE weft_status op_add_attr(weft_op *op, const name *n, weft_attr **out);
 /* The attr to set: the existing one, or a new one at its sorted place among attrs. Attrs are changed through these
  * functions alone: ops with equal lists share them, and the attr fx_node goes with a change of another. */
 WEFT_MUST_USE weft_status op_set_attr(weft_op *op, const char *n, weft_attr **out);

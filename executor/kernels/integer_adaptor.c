@@ -47,10 +47,7 @@ static bool is_integer(weft_dtype d) {
 }
 
 static bool is_listed(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *at = strstr(list, word); at; at = strstr(at + 1, word))
-        if ((at == list || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
-    return false;
+    return base_has_word(list, word, strlen(word));
 }
 
 static const integer_row *row_of(const kernel_prepare *p) {
@@ -120,21 +117,11 @@ static weft_status prepare(kernel_prepare *p) {
 
 static const double most_exact = 9007199254740992.0; /* 2^53 */
 
-static int64_t integer_at(const tensor *t, int64_t i) {
-    switch ((int)t->dtype) {
-    case WEFT_INT8: return ((const int8_t *)t->data)[i];
-    case WEFT_UINT8: return ((const uint8_t *)t->data)[i];
-    case WEFT_INT16: return ((const int16_t *)t->data)[i];
-    case WEFT_INT32: return ((const int32_t *)t->data)[i];
-    default: return ((const int64_t *)t->data)[i];
-    }
-}
-
 static weft_status read_one(const kernel_call *c, const tensor *from, double *to) {
     for (int64_t i = 0; i < from->numel; i++) {
-        to[i] = (double)integer_at(from, i);
+        to[i] = (double)tensor_integer(from, i);
         if (from->dtype == WEFT_INT64 && fabs(to[i]) >= most_exact)
-            return kernel_failed(c, "expected integers below 2^53, found %lld", (long long)integer_at(from, i));
+            return kernel_failed(c, "expected integers below 2^53, found %lld", (long long)tensor_integer(from, i));
     }
     return NULL;
 }

@@ -18,7 +18,7 @@ double tensor_scalar(const tensor *t) {
     }
 }
 
-static double scalar_at(const tensor *t, int64_t index) {
+double tensor_number(const tensor *t, int64_t index) {
     tensor element = *t;
     element.data = (char *)t->data + (size_t)index * weft_dtype_nbytes(t->dtype);
     return tensor_scalar(&element);
@@ -27,7 +27,12 @@ static double scalar_at(const tensor *t, int64_t index) {
 int64_t tensor_integer(const tensor *t, int64_t index) {
     if (t->dtype == WEFT_INT64) return ((const int64_t *)t->data)[index];
     if (t->dtype == WEFT_INT32) return ((const int32_t *)t->data)[index];
-    return (int64_t)scalar_at(t, index);
+    return (int64_t)tensor_number(t, index);
+}
+
+double _Complex tensor_complex(const tensor *t, int64_t index) {
+    if (t->dtype == WEFT_COMPLEX128) return ((const double _Complex *)t->data)[index];
+    return ((const float _Complex *)t->data)[index];
 }
 
 /* A slot that is not marked is a mistake in ops.def: another device would not have brought the value to the host. */
@@ -44,7 +49,7 @@ double host_scalar(const kernel_call *c, const tensor *t) {
 
 double host_scalar_at(const kernel_call *c, const tensor *t, int64_t index) {
     check_host_read(c, t);
-    return scalar_at(t, index);
+    return tensor_number(t, index);
 }
 
 int64_t host_integer(const kernel_call *c, const tensor *t, int64_t index) {

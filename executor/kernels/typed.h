@@ -49,14 +49,19 @@ static inline size_t tensor_nbytes(const tensor *t) {
 void half_load(weft_dtype dtype, int64_t n, const void *src, int64_t stride, float *dst);
 void half_store(weft_dtype dtype, int64_t n, const float *src, void *dst);
 
-/* The first element as double or int64, for scalars that come as tensors. */
+/* The first element as double, any as double or int64; for scalars that come as tensors, and where speed does not
+ * count. */
 double tensor_scalar(const tensor *t);
+double tensor_number(const tensor *t, int64_t index);
 int64_t tensor_integer(const tensor *t, int64_t index);
-/* The same of an argument that says what a kernel does, not what it computes with: a rate, an axis, a bound. Its slot
- * is marked in ops.def ("Axis^"), so that a device with memory of its own knows what has to be on the host first. */
+/* The same of an argument that says what a kernel does, not what it computes with: a rate, an axis, a bound.
+ * Its slot is marked in ops.def ("Axis^"), so that a device with memory of its own knows what has to be on the host
+ * first. */
 double host_scalar(const kernel_call *c, const tensor *t);
 double host_scalar_at(const kernel_call *c, const tensor *t, int64_t index);
 int64_t host_integer(const kernel_call *c, const tensor *t, int64_t index);
+/* One element of a tensor of complex64 or complex128. */
+double _Complex tensor_complex(const tensor *t, int64_t index);
 /* One element of a tensor of fp32 or fp64. */
 static inline double tensor_real(const tensor *t, int64_t i) {
     return t->dtype == WEFT_FP64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];

@@ -91,8 +91,8 @@ typedef struct micro_lanes {
     uint64_t members[MICRO_LANES]; /* bits: those of the ring that use the lane, whose ring it is */
 } micro_lanes;
 
-/* Attrs of the ops that chunk plans are written as: what all have, or those of steps, in the order of their names; then
- * those of messages and products. */
+/* Attrs of the ops that chunk plans are written as: what all have, or those of steps; then those of messages and
+ * products. */
 typedef enum micro_word {
     MICRO_TAG_PLAN,
     MICRO_TAG_CHUNK,

@@ -43,24 +43,32 @@ weft_status micro_new_var(const micro_writing *w, const char *stem, int64_t inde
     return block_add_tensor(w->m->block, n, (weft_dtype)dtype, ndim, dims, out);
 }
 
-static weft_status append_int(weft_op *op, const name *n, int64_t value) {
+weft_status micro_add_int(const micro_writing *w, weft_op *op, micro_word word, int64_t value) {
     weft_attr *a;
-    TRY(op_append_attr(op, n, &a));
+    TRY(op_add_attr(op, w->m->words[word], &a));
     a->type = ATTR_INT;
     a->u.i = value;
     return NULL;
 }
 
-/* Which plan and step it is of: all ops of a plan share the words. The op has no attrs yet, and these are sorted. */
+weft_status micro_add_bool(const micro_writing *w, weft_op *op, micro_word word, bool value) {
+    weft_attr *a;
+    TRY(op_add_attr(op, w->m->words[word], &a));
+    a->type = ATTR_BOOLEAN;
+    a->u.b = value;
+    return NULL;
+}
+
+/* Which plan and step it is of: all ops of a plan share the words. The op has no attrs yet. */
 static weft_status tag(const micro_writing *w, weft_op *op) {
     weft_attr *a;
-    TRY(op_append_attr(op, w->m->words[MICRO_TAG_PLAN], &a));
+    TRY(op_add_attr(op, w->m->words[MICRO_TAG_PLAN], &a));
     a->type = ATTR_STRING;
     a->count = (uint32_t)w->plan_name_nbytes;
     a->u.s = w->plan_name;
     if (!w->step) return NULL;
-    TRY(append_int(op, w->m->words[MICRO_TAG_CHUNK], w->step->chunk));
-    return append_int(op, w->m->words[MICRO_TAG_STEP], w->step - w->plan.steps);
+    TRY(micro_add_int(w, op, MICRO_TAG_CHUNK, w->step->chunk));
+    return micro_add_int(w, op, MICRO_TAG_STEP, w->step - w->plan.steps);
 }
 
 weft_status micro_new_op(const micro_writing *w, const char *type, const char *in, weft_var *x, const char *to,
@@ -69,37 +77,12 @@ weft_status micro_new_op(const micro_writing *w, const char *type, const char *i
     TRY(tag(w, *out));
     if (x) TRY(weft_op_add_input(*out, in, x));
     if (made) TRY(weft_op_add_output(*out, to, made));
-    return w->role ? append_int(*out, w->m->words[MICRO_TAG_ROLE], w->role->u.i) : NULL;
+    return w->role ? micro_add_int(w, *out, MICRO_TAG_ROLE, w->role->u.i) : NULL;
 }
 
 static const char *const plan_names[][2] = {[MICRO_GATHER] = {"all_gather_matmul", "all_to_all_matmul"},
                                             [MICRO_SCATTER] = {"matmul_reduce_scatter", "matmul_all_to_all"},
                                             [MICRO_REDUCE] = {"matmul_all_reduce"}};
-
-/* In the order of names. */
-static weft_status add_attr(const micro_writing *w, weft_op *op, micro_word word, weft_attr **out) {
-    const name *n = w->m->words[word];
-    TRY(op_append_attr(op, n, out));
-    for (; *out > op->attrs && strcmp((*out)[-1].name->bytes, n->bytes) > 0; (*out)--) **out = (*out)[-1];
-    **out = (weft_attr){.name = n};
-    return NULL;
-}
-
-weft_status micro_add_int(const micro_writing *w, weft_op *op, micro_word word, int64_t value) {
-    weft_attr *a;
-    TRY(add_attr(w, op, word, &a));
-    a->type = ATTR_INT;
-    a->u.i = value;
-    return NULL;
-}
-
-weft_status micro_add_bool(const micro_writing *w, weft_op *op, micro_word word, bool value) {
-    weft_attr *a;
-    TRY(add_attr(w, op, word, &a));
-    a->type = ATTR_BOOLEAN;
-    a->u.b = value;
-    return NULL;
-}
 
 static const char *const attr_names[] = {[MICRO_TAG_PLAN] = "micro_pipeline",
                                          [MICRO_TAG_CHUNK] = "micro_pipeline_chunk",

@@ -188,11 +188,7 @@ static bool is_grad_slot(const name *slot_name) {
 }
 
 static bool has_word(const char *words, const name *n) {
-    for (size_t m = 0; *words; words += m + (words[m] == ' ')) {
-        m = strcspn(words, " ");
-        if (m == n->nbytes && memcmp(words, n->bytes, m) == 0) return true;
-    }
-    return false;
+    return base_has_word(words, n->bytes, n->nbytes);
 }
 
 /* One that is not followed: by zero, or by what a tensor holds. */

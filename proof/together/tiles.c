@@ -107,16 +107,19 @@ bool tiles_is_whole(const tile_block *b) {
     return b->ntiles == 1 && b->tiles[0].count == b->tiles[0].width;
 }
 
-weft_status tiles_join(terms *t, const value *products, const tile *rows, size_t nrows, const tile *columns,
-                       size_t ncolumns, value *out) {
+static int64_t count_lines(const tile *rows, size_t nrows) {
+    int64_t m = 0;
+    for (size_t i = 0; i < nrows; i++) m += rows[i].count;
+    return m;
+}
+
+static weft_status join(terms *t, const value *products, const tile *rows, size_t nrows, const tile *columns,
+                        size_t ncolumns, value *out) {
     arena memory;
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
-    int64_t m = 0, at = 0;
+    int64_t m = count_lines(rows, nrows), at = 0;
     size_t count = 0;
-    for (size_t i = 0; i < nrows; i++) m += rows[i].count;
-    *out = value_of(TERM_NONE);
-    if (m > MOST_RUNS / (int64_t)ncolumns) goto done;
     value *runs = ARENA_ARRAY(&memory, value, m * (int64_t)ncolumns);
     int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * m * (int64_t)ncolumns);
     if (!runs || !ranges) TRY_DONE(base_out_of_memory());
@@ -135,28 +138,21 @@ done:
     return status;
 }
 
+weft_status tiles_join(terms *t, const value *products, const tile *rows, size_t nrows, const tile *columns,
+                       size_t ncolumns, value *out) {
+    *out = value_of(TERM_NONE);
+    if (count_lines(rows, nrows) > MOST_RUNS / (int64_t)ncolumns) return NULL;
+    return join(t, products, rows, nrows, columns, ncolumns, out);
+}
+
 weft_status tiles_take_rows(terms *t, value b, bool turns, int64_t all, int64_t n, int64_t from, int64_t k,
                             value *out) {
-    if (!turns) {
+    const tile columns = {.width = all, .first = from, .count = k};
+    if (turns)
+        TRY(join(t, &b, &(tile){.count = n}, 1, &columns, 1, out));
+    else
         TRY(term_part(t, b, from * n, k * n, out));
-        return term_reshape(t, *out, 2, (int64_t[]){k, n}, out);
-    }
-    arena memory;
-    arena_init(&memory, &t->context->allocator);
-    weft_status status = NULL;
-    value *runs = ARENA_ARRAY(&memory, value, n);
-    int64_t *ranges = ARENA_ARRAY(&memory, int64_t, 2 * n);
-    if (!runs || !ranges) TRY_DONE(base_out_of_memory());
-    for (int64_t i = 0; i < n; i++) {
-        ranges[2 * i] = i * k;
-        ranges[2 * i + 1] = k;
-        TRY_DONE(term_part(t, b, i * all + from, k, &runs[i]));
-    }
-    TRY_DONE(term_flat(t, runs, ranges, (size_t)n, n * k, out));
-    TRY_DONE(term_reshape(t, *out, 2, (int64_t[]){n, k}, out));
-done:
-    arena_fini(&memory);
-    return status;
+    return term_reshape(t, *out, 2, turns ? (int64_t[]){n, k} : (int64_t[]){k, n}, out);
 }
 
 /* As a matrix of its own. */

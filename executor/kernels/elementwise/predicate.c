@@ -23,14 +23,6 @@ static bool is_nan(double x) {
     return isnan(x);
 }
 
-/* The first element; `t` begins with the next one then. */
-static double complex next_complex(tensor *t) {
-    bool is_single = t->dtype == WEFT_COMPLEX64;
-    double complex z = is_single ? *(const float complex *)t->data : *(const double complex *)t->data;
-    t->data = (char *)t->data + weft_dtype_nbytes(t->dtype);
-    return z;
-}
-
 static weft_status prepare_question(kernel_prepare *p) {
     const tensor *x = type_in(p, 0), *out = type_out(p, 0);
     TRY(require_present(p, x, "X"));
@@ -41,10 +33,10 @@ static weft_status prepare_question(kernel_prepare *p) {
 
 /* Of a complex number: is it 0 (finite) only where both parts are; infinite or lost where one is. */
 static weft_status ask_parts(const kernel_call *c, question q) {
-    tensor x = *arg_in(c, 0);
+    const tensor *x = arg_in(c, 0);
     uint8_t *out = arg_out(c, 0)->data;
-    for (int64_t i = 0; i < x.numel; i++) {
-        double complex z = next_complex(&x);
+    for (int64_t i = 0; i < x->numel; i++) {
+        double complex z = tensor_complex(x, i);
         bool of_both = q == is_zero || q == is_finite;
         out[i] = of_both ? q(creal(z)) && q(cimag(z)) : q(creal(z)) || q(cimag(z));
     }
@@ -126,13 +118,10 @@ static bool complex_is_close(const close_state *s, double complex x, double comp
     return x == y || cabs(x - y) <= s->atol + s->rtol * cabs(y);
 }
 
-/* Of the first elements of a and b, which are then the next ones. */
-static bool next_is_close(const close_state *s, tensor *a, tensor *b) {
-    if (dtype_is_complex(a->dtype)) return complex_is_close(s, next_complex(a), next_complex(b));
-    double x = tensor_scalar(a), y = tensor_scalar(b);
-    size_t nbytes = weft_dtype_nbytes(a->dtype);
-    a->data = (char *)a->data + nbytes;
-    b->data = (char *)b->data + nbytes;
+/* Of two elements. */
+static bool is_close(const close_state *s, const tensor *a, const tensor *b, int64_t i) {
+    if (dtype_is_complex(a->dtype)) return complex_is_close(s, tensor_complex(a, i), tensor_complex(b, i));
+    double x = tensor_number(a, i), y = tensor_number(b, i);
     if (isnan(x) || isnan(y)) return s->equal_nan && isnan(x) && isnan(y);
     return x == y || fabs(x - y) <= s->atol + s->rtol * fabs(y);
 }
@@ -144,9 +133,9 @@ static weft_status prepare_close(kernel_prepare *p) {
 
 static weft_status run_close(const kernel_call *c) {
     const close_state s = closeness(c);
-    tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
+    const tensor *a = arg_in(c, CLOSE_IN_A), *b = arg_in(c, CLOSE_IN_B);
     bool close = true;
-    for (int64_t i = 0; i < a.numel && close; i++) close = next_is_close(&s, &a, &b);
+    for (int64_t i = 0; i < a->numel && close; i++) close = is_close(&s, a, b, i);
     fill_elements(arg_out(c, 0)->dtype, arg_out(c, 0)->data, 1, close);
     return NULL;
 }
@@ -163,9 +152,9 @@ static weft_status prepare_each_close(kernel_prepare *p) {
 
 static weft_status run_each_close(const kernel_call *c) {
     const close_state s = closeness(c);
-    tensor a = *arg_in(c, CLOSE_IN_A), b = *arg_in(c, CLOSE_IN_B);
+    const tensor *a = arg_in(c, CLOSE_IN_A), *b = arg_in(c, CLOSE_IN_B);
     uint8_t *out = arg_out(c, 0)->data;
-    for (int64_t i = 0; i < a.numel; i++) out[i] = next_is_close(&s, &a, &b);
+    for (int64_t i = 0; i < a->numel; i++) out[i] = is_close(&s, a, b, i);
     return NULL;
 }
 
@@ -182,18 +171,11 @@ static weft_status prepare_equal_all(kernel_prepare *p) {
 }
 
 static weft_status run_equal_all(const kernel_call *c) {
-    tensor x = *arg_in(c, 0), y = *arg_in(c, 1);
-    bool equal = x.ndim == y.ndim && (!x.ndim || memcmp(x.dims, y.dims, (size_t)x.ndim * sizeof *x.dims) == 0);
-    size_t nbytes = weft_dtype_nbytes(x.dtype);
-    for (int64_t i = 0; equal && i < x.numel; i++) {
-        if (dtype_is_complex(x.dtype)) {
-            equal = next_complex(&x) == next_complex(&y);
-            continue;
-        }
-        equal = tensor_scalar(&x) == tensor_scalar(&y);
-        x.data = (char *)x.data + nbytes;
-        y.data = (char *)y.data + nbytes;
-    }
+    const tensor *x = arg_in(c, 0), *y = arg_in(c, 1);
+    bool equal = x->ndim == y->ndim && (!x->ndim || memcmp(x->dims, y->dims, (size_t)x->ndim * sizeof *x->dims) == 0);
+    bool is_complex = dtype_is_complex(x->dtype);
+    for (int64_t i = 0; equal && i < x->numel; i++)
+        equal = is_complex ? tensor_complex(x, i) == tensor_complex(y, i) : tensor_number(x, i) == tensor_number(y, i);
     *(uint8_t *)arg_out(c, 0)->data = equal;
     return NULL;
 }

@@ -48,9 +48,6 @@ static weft_status prepare_square(kernel_prepare *p, const tensor *x, size_t num
     return NULL;
 }
 
-static number number_at(const tensor *t, int64_t i) {
-    return t->dtype == WEFT_COMPLEX128 ? ((const number *)t->data)[i] : (number)((const float complex *)t->data)[i];
-}
 static void set_number(tensor *t, int64_t i, number value) {
     if (t->dtype == WEFT_COMPLEX128)
         ((number *)t->data)[i] = value;
@@ -58,7 +55,8 @@ static void set_number(tensor *t, int64_t i, number value) {
         ((float complex *)t->data)[i] = (float complex)value;
 }
 
-/* --- eig, eigvals: in the precision of the matrix, on which their order depends ------------------------------------- */
+/* --- eig, eigvals: in the precision of the matrix, on which their order depends -------------------------------------
+ */
 
 /* Reals of one matrix, in X's type. Of a pair of values the vectors stand as real and imaginary part. */
 typedef struct reals {
@@ -141,7 +139,8 @@ static weft_status run_eig(const kernel_call *c) {
 
 const kernel kernel_eig = {prepare_eig, run_eig};
 
-/* --- eig_grad ------------------------------------------------------------------------------------------------------ */
+/* --- eig_grad ------------------------------------------------------------------------------------------------------
+ */
 
 enum { GRAD_VALUES, GRAD_VECTORS, GRAD_VALUES_DOWN, GRAD_VECTORS_DOWN };
 
@@ -154,8 +153,8 @@ static weft_status prepare_eig_grad(kernel_prepare *p) {
     TRY(prepare_square(p, v, 4));
     const eig_state *s = p->state;
     for (int i = GRAD_VALUES; i <= GRAD_VECTORS_DOWN; i++)
-        TRY(require_complex(p, dx->dtype, type_in(p, i), i == GRAD_VECTORS || i == GRAD_VECTORS_DOWN ? v->numel
-                                                                                                  : s->count * s->n,
+        TRY(require_complex(p, dx->dtype, type_in(p, i),
+                            i == GRAD_VECTORS || i == GRAD_VECTORS_DOWN ? v->numel : s->count * s->n,
                             p->schema->inputs[i].name));
     return require_numel(p, dx, v->numel, "X@GRAD");
 }
@@ -185,14 +184,14 @@ static int divide(int n, number *a, int *pivots, number *b) {
 static void inner_slopes(const kernel_call *c, int64_t k, const number *v, number *g, number *inner) {
     const tensor *w = arg_in(c, GRAD_VALUES), *dw = arg_in(c, GRAD_VALUES_DOWN), *dv = arg_in(c, GRAD_VECTORS_DOWN);
     int64_t n = ((const eig_state *)c->state)->n;
-    for (int64_t i = 0; i < n * n; i++) inner[i] = dv ? number_at(dv, k * n * n + i) : 0;
+    for (int64_t i = 0; i < n * n; i++) inner[i] = dv ? tensor_complex(dv, k * n * n + i) : 0;
     multiply(n, true, v, inner, g);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
-            number gram = 0, apart = number_at(w, k * n + j) - number_at(w, k * n + i);
+            number gram = 0, apart = tensor_complex(w, k * n + j) - tensor_complex(w, k * n + i);
             for (int64_t q = 0; dv && q < n; q++) gram += conj(v[q * n + i]) * v[q * n + j];
             if (i == j)
-                inner[i * n + j] = dw ? number_at(dw, k * n + i) : 0;
+                inner[i * n + j] = dw ? tensor_complex(dw, k * n + i) : 0;
             else
                 inner[i * n + j] = dv ? (g[i * n + j] - gram * creal(g[j * n + j])) / conj(apart) : 0;
         }
@@ -204,7 +203,7 @@ static weft_status run_eig_grad(const kernel_call *c) {
     number *v = c->workspace, *g = v + size, *inner = g + size, *left = inner + size;
     int *pivots = (int *)(void *)(left + size);
     for (int64_t k = 0; k < s->count; k++) {
-        for (int64_t i = 0; i < size; i++) v[i] = number_at(arg_in(c, GRAD_VECTORS), k * size + i);
+        for (int64_t i = 0; i < size; i++) v[i] = tensor_complex(arg_in(c, GRAD_VECTORS), k * size + i);
         inner_slopes(c, k, v, g, inner);
         /* inner V^H, by columns in g; V^H by columns is the conjugate of v by rows */
         for (int64_t i = 0; i < n; i++)
@@ -215,8 +214,7 @@ static weft_status run_eig_grad(const kernel_call *c) {
             }
         for (int64_t i = 0; i < size; i++) left[i] = conj(v[i]);
         if (divide(s->n, left, pivots, g)) return kernel_failed(c, "Eigenvectors: a matrix of them is singular");
-        for (int64_t i = 0; i < size; i++)
-            tensor_set_real(arg_out(c, 0), k * size + i, creal(g[i % n * n + i / n]));
+        for (int64_t i = 0; i < size; i++) tensor_set_real(arg_out(c, 0), k * size + i, creal(g[i % n * n + i / n]));
     }
     return NULL;
 }
