@@ -55,6 +55,7 @@ static const struct {
     {"fill_constant", RULE_FILL},
     {"fill_any_like", RULE_LIKE},
     {"fill_zeros_like", RULE_LIKE},
+    {"fill_constant_batch_size_like", RULE_LIKE},
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
     {"elementwise_add_grad", RULE_ADD_GRAD},
@@ -323,7 +324,7 @@ static bool is_number(int32_t dtype) {
 
 static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *results) {
     const weft_var *out = only_output(op);
-    const char *digits = like ? "" : attr_string(op, "str_value", "");
+    const char *digits = attr_string(op, "str_value", "");
     char *end = NULL;
     double number = *digits ? strtod(digits, &end) : attr_float(op, "value", attr_float(op, "fill_value", 0.0));
     if (!out || !var_knows_dims(out) || !is_number(out->dtype) || (*digits && *end) || (!like && only_input(op)) ||
