@@ -415,6 +415,36 @@ static bool gather_nd(axes_build *b, const char *const *slots, int nslots) {
     return true;
 }
 
+/* Whether the attr lists the dimension of a tensor of so many. */
+static bool lists(const weft_op *op, const char *attr, int d, int ndim) {
+    size_t n;
+    const int64_t *dims = attr_ints(op, attr, &n);
+    for (size_t i = 0; i < n; i++)
+        if (dims[i] == d || dims[i] == d - ndim) return true;
+    return false;
+}
+
+/* SLOTS: Input, ValueTensor, Out. Whole along axes. The value, a tensor or the attr `shape`, is broadcast to what is
+ * left of Input without decrease_axes: along a dimension that it fills, parts of it go to parts of Input. */
+static bool set_value(axes_build *b, const char *const *slots, int nslots) {
+    const weft_op *op = b->call->op;
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *value = axes_arg_of(b, slots[1], 0);
+    size_t nadded, nshape;
+    (void)attr_ints(op, "none_axes", &nadded);
+    const int64_t *extents = value ? value->extents : attr_ints(op, "shape", &nshape);
+    if (nslots != 3 || !x || x->ndim < 0 || (value && value->ndim < 0) || nadded) return false;
+    int at = value ? value->ndim : (int)nshape;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        int64_t extent = lists(op, "decrease_axes", d, x->ndim) || --at < 0 ? 1 : extents[at];
+        bool parts = !lists(op, "axes", d, x->ndim) && (extent == 1 || (value && extent == x->extents[d]));
+        int f = parts ? fresh(b, x->extents[d]) : fresh_whole(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[2], 0, d, f);
+        if (value && parts && extent != 1) axes_give(b, slots[1], 0, at, f);
+    }
+    return true;
+}
+
 /* --- normalisation ------------------------------------------------------------------------------------------------ */
 
 /* SLOTS: X, Scale, Bias, then outputs and others. Whole from a dimension on that an attr says: begin_norm_axis, or as
@@ -454,7 +484,8 @@ static const struct {
                  {"tile", tile},           {"pad", pad},
                  {"meshgrid", meshgrid},   {"gather", gather},
                  {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
-                 {"einsum", einsum_rule},  {"pad_last", pad_last}};
+                 {"einsum", einsum_rule},  {"pad_last", pad_last},
+                 {"set_value", set_value}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
