@@ -240,12 +240,38 @@ static weft_status put_step(micro_writing *w, size_t index, bool is_first) {
 }
 
 /* An op that touches nothing, for the events around the plan. */
-static weft_status put_fence(micro_writing *w, int64_t records, size_t nawaited, const char *const *awaited) {
+static weft_status make_fence(const micro_writing *w, weft_op **out) {
+    return micro_new_op(w, "nop", "X", w->spaces[CHUNK_OWN][0], NULL, NULL, out);
+}
+
+static weft_status put_front(micro_writing *w) {
     weft_op *op;
-    TRY(micro_new_op(w, "nop", "X", w->spaces[CHUNK_OWN][0], NULL, NULL, &op));
-    if (records < 0) TRY(record(w, op, records));
+    TRY(make_fence(w, &op));
+    TRY(record(w, op, -1));
+    w->front = op;
+    return micro_put(w, op);
+}
+
+/* What is sent of the rank's own rows is a view. Who goes by names does not see that the step after writes it by
+ * another name, so the fence counts as writing it. */
+static weft_status add_sent(const micro_writing *w, weft_op *fence) {
+    bool *added = ARENA_ARRAY(w->m->scratch, bool, w->nchunks);
+    if (!added) return base_out_of_memory();
+    for (size_t i = 0; i < w->plan.count; i++) {
+        const chunk_step *s = &w->plan.steps[i];
+        if (s->action != CHUNK_SEND || s->from != CHUNK_OWN || added[s->from_buffer]) continue;
+        added[s->from_buffer] = true;
+        weft_var *v = w->spaces[CHUNK_OWN][s->from_buffer];
+        if (!v->persistable) TRY(weft_op_add_output(fence, "Out", v));
+    }
+    return NULL;
+}
+
+static weft_status put_back(const micro_writing *w, size_t nawaited, const char *const *awaited) {
+    weft_op *op;
+    TRY(make_fence(w, &op));
     TRY(await(w, op, nawaited, awaited));
-    if (!w->front) w->front = op;
+    TRY(add_sent(w, op));
     return micro_put(w, op);
 }
 
@@ -280,7 +306,7 @@ weft_status micro_put_steps(micro_writing *w) {
         w->plan.steps[last[s]].signals = true;
         TRY(event_of(w, last[s], &awaited[n++]));
     }
-    TRY(put_fence(w, -1, 0, NULL));
+    TRY(put_front(w));
     for (size_t i = 0; i < w->plan.count; i++) {
         uint8_t stream = w->plan.steps[i].stream;
         TRY(put_step(w, i, !begun[stream]));
@@ -288,5 +314,5 @@ weft_status micro_put_steps(micro_writing *w) {
     }
     w->step = NULL;
     if (w->pair->kind != MICRO_GATHER) TRY(micro_put_rests(w)); /* while the last sums are formed */
-    return put_fence(w, 0, n, awaited);
+    return put_back(w, n, awaited);
 }

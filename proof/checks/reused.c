@@ -20,7 +20,7 @@ typedef struct last_use {
     struct last_use *next; /* of the buffer */
 } last_use;
 
-/* Memory that is free, behind a launch that was met. */
+/* Memory that is noted at a launch, or free behind it. */
 typedef struct freed {
     uint32_t buffer;
     struct freed *next; /* of the stream that owns it */
@@ -34,12 +34,22 @@ typedef struct reuse {
     int64_t rank;
     weft_findings *findings;
     order_walk walk;
-    last_use **uses;  /* by buffer: of memory that is freed, those that its notes do not cover; of feeds, all */
+    last_use **uses;  /* by buffer: of memory that is freed, those that no note met so far covers; of feeds, all */
+    freed **noted_by; /* by event: what is noted there */
     freed **freed_by; /* by event */
     freed **waiting;  /* by stream: freed, and not handed on yet */
 } reuse;
 
 /* --- uses --------------------------------------------------------------------------------------------------------- */
+
+/* The buffer among those of a launch. */
+static weft_status note_at(const reuse *r, uint32_t event, uint32_t buffer_id, freed **lists) {
+    freed *f = ARENA_NEW(r->arena, freed);
+    if (!f) return base_out_of_memory();
+    *f = (freed){buffer_id, lists[event]};
+    lists[event] = f;
+    return NULL;
+}
 
 static bool is_freed(const proof_schedule *s, uint32_t buffer_id) {
     return s->memory[buffer_id].freed_by != PROOF_NONE && s->memory[buffer_id].owner != PROOF_NONE;
@@ -67,27 +77,26 @@ static weft_status find_uses(reuse *r) {
     return NULL;
 }
 
-/* Whether a note of a use's own stream stands at it or behind it. */
-static bool is_noted(const proof_schedule *s, const proof_memory *m, const last_use *u) {
-    for (uint32_t i = m->notes; i != PROOF_NONE; i = s->notes[i].next)
-        if (s->events[s->notes[i].event].stream == u->stream && s->notes[i].event >= u->event) return true;
-    return false;
+/* Takes off the uses that are complete when a launch is: memory that has it noted is handed on behind it alone. A note
+ * of the stream that owns the memory is none: the allocator asks for no event there. */
+static void take_off(reuse *r, uint32_t buffer_id, uint32_t noted) {
+    const proof_schedule *s = r->s;
+    uint32_t stream = s->events[noted].stream;
+    if (stream == s->memory[buffer_id].owner) return;
+    for (last_use **u = &r->uses[buffer_id]; *u;)
+        if (r->walk.clock[(*u)->stream] >= r->walk.position[(*u)->event])
+            *u = (*u)->next;
+        else
+            u = &(*u)->next;
 }
 
 static weft_status list_freed(reuse *r) {
     const proof_schedule *s = r->s;
     for (uint32_t i = 0; i < s->nbuffers; i++) {
-        if (s->buffers[i].is_fed || !is_freed(s, i)) continue;
-        for (last_use **u = &r->uses[i]; *u;)
-            if (is_noted(s, &s->memory[i], *u))
-                *u = (*u)->next;
-            else
-                u = &(*u)->next;
-        if (!r->uses[i]) continue;
-        freed *f = ARENA_NEW(r->arena, freed);
-        if (!f) return base_out_of_memory();
-        *f = (freed){i, r->freed_by[s->memory[i].freed_by]};
-        r->freed_by[s->memory[i].freed_by] = f;
+        if (s->buffers[i].is_fed || !is_freed(s, i) || !r->uses[i]) continue;
+        for (uint32_t k = s->memory[i].notes; k != PROOF_NONE; k = s->notes[k].next)
+            TRY(note_at(r, s->notes[k].event, i, r->noted_by));
+        TRY(note_at(r, s->memory[i].freed_by, i, r->freed_by));
     }
     return NULL;
 }
@@ -167,9 +176,11 @@ static weft_status hand_on(reuse *r, uint32_t event) {
 }
 
 static void let_go(reuse *r, uint32_t event) {
+    for (const freed *f = r->noted_by[event]; f; f = f->next) take_off(r, f->buffer, event);
     for (freed *f = r->freed_by[event], *next; f; f = next) {
-        freed **waiting = &r->waiting[r->s->memory[f->buffer].owner];
         next = f->next;
+        if (!r->uses[f->buffer]) continue;
+        freed **waiting = &r->waiting[r->s->memory[f->buffer].owner];
         f->next = *waiting;
         *waiting = f;
     }
@@ -230,9 +241,10 @@ static weft_status refill(reuse *r) {
 static weft_status run(reuse *r) {
     const proof_schedule *s = r->s;
     r->uses = ARENA_ARRAY(r->arena, last_use *, s->nbuffers + 1);
+    r->noted_by = ARENA_ARRAY(r->arena, freed *, s->nevents + 1);
     r->freed_by = ARENA_ARRAY(r->arena, freed *, s->nevents + 1);
     r->waiting = ARENA_ARRAY(r->arena, freed *, s->nstreams + 1);
-    if (!r->uses || !r->freed_by || !r->waiting) return base_out_of_memory();
+    if (!r->uses || !r->noted_by || !r->freed_by || !r->waiting) return base_out_of_memory();
     TRY(find_uses(r));
     TRY(list_freed(r));
     TRY(order_begin(&r->walk, s, r->arena));

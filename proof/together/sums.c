@@ -44,6 +44,23 @@ static weft_status sum_slices(terms *t, const value *args, size_t nargs, int32_t
     return term_part(t, sum, offset, numel, out);
 }
 
+/* Whether one is a slice of a concatenation that none of its pieces holds: the room between members of a bucket. */
+static bool has_room(const terms *t, const value *parts, size_t nparts) {
+    for (size_t i = 0; i < nparts; i++) {
+        uint32_t id = term_without_shape(t, parts[i].term);
+        if (term_is(t, id, HEAD_PART) && term_is(t, term_without_shape(t, term_args(t, id)[0].term), HEAD_FLAT))
+            return true;
+    }
+    return false;
+}
+
+/* Of one range of all. Room stays a slice: as one of the whole sum it would come back here. */
+static weft_status sum_range(terms *t, const value *parts, size_t nparts, int32_t dtype, bool adds_parts, int64_t numel,
+                             value *out) {
+    return has_room(t, parts, nparts) ? term_sum(t, parts, nparts, dtype, out)
+                                      : sum_flat(t, parts, nparts, dtype, adds_parts, numel, out);
+}
+
 static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, int64_t total,
                               value *out) {
     arena memory;
@@ -59,7 +76,7 @@ static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t
         for (size_t i = 0; i < nargs; i++) TRY_DONE(term_part(t, args[i], at, end - at, &parts[i]));
         ranges[2 * count] = at;
         ranges[2 * count + 1] = end - at;
-        TRY_DONE(sum_flat(t, parts, nargs, dtype, adds_parts, end - at, &sums[count]));
+        TRY_DONE(sum_range(t, parts, nargs, dtype, adds_parts, end - at, &sums[count]));
     }
     TRY_DONE(term_flat(t, sums, ranges, count, total, out));
 done:

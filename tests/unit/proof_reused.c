@@ -48,8 +48,11 @@ static const struct {
      "safe", "race race"},
     {"who gets it has waited", MAKE("g", "") SUM("g") OP("nop", "sum", "sum", "") PEAK("g", "") MAKE("y", ""), "safe",
      "race"},
-    {"let go of on a third stream, which does not own it", MAKE("g", "") SUM("g") PEAK("g", ON("t")) MAKE("y", ""),
-     "race", "race race"},
+    {"let go of on a third stream, which does not own it",
+     MAKE("z", "") OP("relu", "z", "g", "") SUM("g") PEAK("g", ON("t")) OP("relu", "peak", "z", "") MAKE("y", ""),
+     "race", "race race race"},
+    {"let go of on a third stream, which waits for the use", MAKE("g", "") SUM("g") PEAK("g", ON("t")) MAKE("y", ""),
+     "safe", "race race"},
     {"nobody allocates before the next step", MAKE("y", "") MAKE("g", "") SUM("g") PEAK("g", ""), "race", "race"},
     {"state is not let go of", OP("relu", "x", "kept", "") SUM("kept") PEAK("kept", "") MAKE("y", ""), "safe", "race"},
     {"a depend lets go of nothing",
@@ -64,6 +67,15 @@ static const struct {
      MAKE("g", ON("s")) PEAK("g", "") SUM("g") OP("relu", "sum", "z", ON("s")), "race", "race"},
     {"the other stream owns it: compute is noted",
      MAKE("g", ON("s")) SUM("g") PEAK("g", "") OP("relu", "sum", "z", ON("s")), "safe", "race"},
+    /* What is noted is complete behind all that it waits for, on whatever stream that is. */
+    {"what is noted has waited for the use",
+     OP("relu", "kept", "g", ON("s")) OP("relu", "g", "g", ON("t")) OP("relu", "g", "y", "")
+         OP("relu", "kept", "z", ON("s")),
+     "safe", "race race"},
+    {"a use behind what is noted has not been waited for",
+     OP("relu", "kept", "g", ON("s")) PEAK("g", ON("t")) SUM("g") COMM("c_allreduce_max", "x", "z", "")
+         OP("relu", "g", "y", "") OP("relu", "kept", "a", ON("s")),
+     "race", "race race"},
 
     {"a feed that another stream reads last", MAKE("y", "") OP("relu", "x", "z", ON("s")), "race", "safe"},
     {"compute waits for it", OP("relu", "x", "z", ON("s")) OP("relu", "z", "y", ""), "safe", "race"},

@@ -1,0 +1,70 @@
+/* proof_sums.c: what ranks add up together, slice by slice: the programs of two ranks against others that do the same,
+ * and against some that do not. */
+#include <criterion/criterion.h>
+
+#include "tests/support/must.h"
+#include "tests/support/small_program.h"
+#include "tests/support/table.h"
+#include "weft/equivalent.h"
+
+enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
+
+#define REDUCE(var) "op c_allreduce_sum X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
+#define SCATTER(from, to) "op c_reducescatter X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
+#define GATHER(from, to) "op c_allgather X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
+#define MADE "op relu X=x -> Out=a", "op relu X=z -> Out=b"
+#define FETCHED "op fetch X=a -> | col=0", "op fetch X=b -> | col=1"
+/* The members begin at multiples of 256 bytes: there is room between them. */
+#define BUCKET "op coalesce_tensor Input=a,b -> Output=a,b FusedOutput=f | dtype=5 use_align=true align_size=256"
+#define VARS                                                                                                           \
+    "var x float32 4", "var z float32 4", "var a float32 4", "var b float32 4", "var f float32 128",                   \
+        "var s float32 2", "var f2 float32 64"
+
+static const struct {
+    const char *what, *before[MOST_OPS], *right[MOST_OPS], *wrong[MOST_OPS];
+} kinds[] = {
+    {"a bucket with room between its members",
+     {MADE, REDUCE("a"), REDUCE("b"), FETCHED},
+     {BUCKET, MADE, REDUCE("f"), FETCHED},
+     {BUCKET, MADE, REDUCE("a"), FETCHED}},
+    {"a bucket that is dealt out and gathered",
+     {BUCKET, MADE, REDUCE("f"), FETCHED},
+     {BUCKET, MADE, SCATTER("f", "f2"), GATHER("f2", "f"), FETCHED},
+     {BUCKET, MADE, SCATTER("f", "f2"), FETCHED}},
+    {"a value that is dealt out and gathered",
+     {MADE, REDUCE("a"), FETCHED},
+     {MADE, SCATTER("a", "s"), GATHER("s", "a"), FETCHED},
+     {MADE, SCATTER("b", "s"), GATHER("s", "a"), FETCHED}},
+};
+TABLE_ROWS(proof_sums, sums_of_ranks, kinds);
+
+static weft_program *program_of(weft_context *context, const char *const *ops) {
+    static const char *const vars[] = {VARS};
+    const char *lines[MOST_LINES];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof vars / sizeof *vars; i++) lines[n++] = vars[i];
+    for (size_t i = 0; i < MOST_OPS && ops[i]; i++) lines[n++] = ops[i];
+    weft_program *p = small_program(context, lines, n);
+    must(weft_program_set_ring(p, 0, NRANKS, (const int64_t[]){0, 1}));
+    return p;
+}
+
+static weft_grade judge(const char *const *before, const char *const *after) {
+    weft_context *context;
+    must(weft_context_create(NULL, &context));
+    weft_program *a = program_of(context, before), *b = program_of(context, after);
+    weft_equivalence *e;
+    must(weft_equivalent_ranks((const weft_program *const *)&a, 1, (const weft_program *const *)&b, 1, NULL, &e));
+    weft_grade grade = weft_equivalence_grade(e);
+    weft_equivalence_destroy(e);
+    weft_program_destroy(a);
+    weft_program_destroy(b);
+    weft_context_destroy(context);
+    return grade;
+}
+
+TABLE_TEST(size_t *row, proof_sums, sums_of_ranks) {
+    const char *what = kinds[*row].what;
+    cr_expect_eq(judge(kinds[*row].before, kinds[*row].right), WEFT_SAME_BITS, "%s", what);
+    cr_expect_eq(judge(kinds[*row].before, kinds[*row].wrong), WEFT_NOT_PROVED, "%s: wrong", what);
+}
