@@ -88,9 +88,18 @@ static weft_status run_one(const weft_pass_list *list, size_t index, weft_progra
     return status;
 }
 
+weft_status pass_refuse_other_ranks(const weft_program *program) {
+    return weft_status_create(WEFT_REFUSED, program->place,
+                              "expected a program of all ranks, found that of rank %lld: programs of other ranks are "
+                              "made of their own",
+                              (long long)program->rank);
+}
+
 weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank, pass_told *told,
                                weft_report **out_report) {
     weft_report *report = NULL;
+    if (rank < 0) rank = program->rank;
+    if (program->rank >= 0 && program->rank != rank) return pass_refuse_other_ranks(program);
     TRY(report_create(list->context, list->count, &report));
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};
