@@ -75,6 +75,26 @@ static weft_status sum_of(const call *c, const value *all, value *out) {
     return term_scale(t, *out, (double)c->m->count, true, out);
 }
 
+/* Another reduction, of the elements at one place. */
+static weft_status reduced(const call *c, const value *all, value *out) {
+    terms *t = c->g->t;
+    uint32_t head_id;
+    int32_t dtype = t->items[c->symbol].dtype;
+    buffer *key = head_begin(t, HEAD_TOGETHER);
+    head_put_text(key, "/reduced", 8);
+    head_put_int(key, op_collective_reduce(c->op));
+    head_put_int(key, dtype);
+    TRY(head_finish(t, &(head){.kind = HEAD_TOGETHER, .label = "reduction", .dtype = dtype}, &head_id));
+    return rows_each(t, head_id, all, c->m->count, dtype, out);
+}
+
+/* Of as many elements each. */
+static weft_status reduce(const call *c, const value *all, value *out) {
+    int kind = op_collective_reduce(c->op);
+    bool adds = kind == WEFT_REDUCE_SUM || kind == WEFT_REDUCE_AVG;
+    return adds && dtype_is_float(c->g->t->items[c->symbol].dtype) ? sum_of(c, all, out) : reduced(c, all, out);
+}
+
 static weft_status parts_of(const call *c, value *all, uint32_t *out) {
     terms *t = c->g->t;
     int64_t part = c->numel / (int64_t)c->m->count, ranges[2 * MOST_TOGETHER];
@@ -117,30 +137,27 @@ static weft_status scattered(const call *c, const value *all, uint32_t *out) {
     value x, parts[MOST_TOGETHER];
     for (size_t i = 0; i < c->m->count; i++)
         TRY(term_part(c->g->t, all[i], (int64_t)c->m->position * c->numel, c->numel, &parts[i]));
-    TRY(sum_of(c, parts, &x));
+    TRY(reduce(c, parts, &x));
     return with_extents(c, x, out);
 }
 
 /* *out stays TERM_NONE: it is a function like others. `moved` is how many elements a member moves. */
 static weft_status defined(const call *c, value *all, int64_t moved_numel, uint32_t *out) {
     int64_t n = (int64_t)c->m->count;
-    int reduce = op_collective_reduce(c->op);
-    bool is_float = dtype_is_float(c->g->t->items[c->symbol].dtype);
-    bool adds = (reduce == WEFT_REDUCE_SUM || reduce == WEFT_REDUCE_AVG) && is_float;
     value x;
     switch (c->schema->kind) {
     case COLLECTIVE_ALL_GATHER:
         if (moved_numel * n != c->numel) return NULL;
         return c->schema->form == COLLECTIVE_LAST_DIM ? beside(c, all, out) : gathered(c, all, out);
-    case COLLECTIVE_REDUCE_SCATTER: return adds && moved_numel == c->numel * n ? scattered(c, all, out) : NULL;
+    case COLLECTIVE_REDUCE_SCATTER: return moved_numel == c->numel * n ? scattered(c, all, out) : NULL;
     case COLLECTIVE_ALL_TO_ALL: return moved_numel == c->numel && c->numel % n == 0 ? parts_of(c, all, out) : NULL;
     case COLLECTIVE_BROADCAST: {
         int64_t root = op_collective_root(c->op);
         return moved_numel == c->numel && root >= 0 && root < n ? with_extents(c, all[root], out) : NULL;
     }
     case COLLECTIVE_ALL_REDUCE:
-        if (!adds || moved_numel != c->numel) return NULL;
-        TRY(sum_of(c, all, &x));
+        if (moved_numel != c->numel) return NULL;
+        TRY(reduce(c, all, &x));
         return with_extents(c, x, out);
     default: return NULL;
     }

@@ -1,8 +1,21 @@
 /* sums.c: sums slice by slice, so that the slices of one are equal to sums of slices. Over the real numbers the outer
  * products of rows that lie one behind another are one product: gradients of weights are added up in pieces of any
- * size.
+ * size. What else is made of the elements at one place, as a maximum is, is told slice by slice too.
  */
 #include "proof/together/together.h"
+
+/* What is made of the elements at one place. */
+typedef struct adding {
+    int32_t dtype;
+    bool adds_parts;
+    uint32_t head; /* TERM_NONE: their sum */
+} adding;
+
+static weft_status add_up(terms *t, const value *args, size_t nargs, const adding *how, int64_t total, value *out) {
+    if (how->head == TERM_NONE) return term_sum(t, args, nargs, how->dtype, out);
+    *out = value_of(TERM_NONE);
+    return term_make(t, how->head, args, nargs, how->dtype, 1, &total, &out->term);
+}
 
 /* The next place, from `from` on, where an argument that is a concatenation is cut. */
 static int64_t next_cut(const terms *t, const value *args, size_t nargs, int64_t from, int64_t total) {
@@ -32,15 +45,14 @@ static bool are_slices_alike(const terms *t, const value *args, size_t nargs) {
     return true;
 }
 
-static weft_status sum_flat(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, int64_t total,
-                            value *out);
+static weft_status sum_flat(terms *t, const value *args, size_t nargs, const adding *how, int64_t total, value *out);
 
-static weft_status sum_slices(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, value *out) {
+static weft_status sum_slices(terms *t, const value *args, size_t nargs, const adding *how, value *out) {
     value whole[MOST_TOGETHER], sum;
     uint32_t first = term_without_shape(t, args[0].term);
     int64_t offset = term_head(t, first)->ints[0], numel = term_head(t, first)->ints[1];
     for (size_t i = 0; i < nargs; i++) whole[i] = term_args(t, term_without_shape(t, args[i].term))[0];
-    TRY(sum_flat(t, whole, nargs, dtype, adds_parts, term_numel(t, whole[0].term), &sum));
+    TRY(sum_flat(t, whole, nargs, how, term_numel(t, whole[0].term), &sum));
     return term_part(t, sum, offset, numel, out);
 }
 
@@ -55,14 +67,13 @@ static bool has_room(const terms *t, const value *parts, size_t nparts) {
 }
 
 /* Of one range of all. Room stays a slice: as one of the whole sum it would come back here. */
-static weft_status sum_range(terms *t, const value *parts, size_t nparts, int32_t dtype, bool adds_parts, int64_t numel,
+static weft_status sum_range(terms *t, const value *parts, size_t nparts, const adding *how, int64_t numel,
                              value *out) {
-    return has_room(t, parts, nparts) ? term_sum(t, parts, nparts, dtype, out)
-                                      : sum_flat(t, parts, nparts, dtype, adds_parts, numel, out);
+    return has_room(t, parts, nparts) ? add_up(t, parts, nparts, how, numel, out)
+                                      : sum_flat(t, parts, nparts, how, numel, out);
 }
 
-static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, int64_t total,
-                              value *out) {
+static weft_status sum_pieces(terms *t, const value *args, size_t nargs, const adding *how, int64_t total, value *out) {
     arena memory;
     arena_init(&memory, &t->context->allocator);
     weft_status status = NULL;
@@ -76,7 +87,7 @@ static weft_status sum_pieces(terms *t, const value *args, size_t nargs, int32_t
         for (size_t i = 0; i < nargs; i++) TRY_DONE(term_part(t, args[i], at, end - at, &parts[i]));
         ranges[2 * count] = at;
         ranges[2 * count + 1] = end - at;
-        TRY_DONE(sum_range(t, parts, nargs, dtype, adds_parts, end - at, &sums[count]));
+        TRY_DONE(sum_range(t, parts, nargs, how, end - at, &sums[count]));
     }
     TRY_DONE(term_flat(t, sums, ranges, count, total, out));
 done:
@@ -171,26 +182,35 @@ static weft_status sum_of_outers(terms *t, const value *args, size_t nargs, int3
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
-static weft_status sum_flat(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, int64_t total,
-                            value *out) {
+static weft_status sum_flat(terms *t, const value *args, size_t nargs, const adding *how, int64_t total, value *out) {
     value flat[MOST_TOGETHER];
-    if (next_cut(t, args, nargs, 0, total) < total) return sum_pieces(t, args, nargs, dtype, adds_parts, total, out);
-    if (are_slices_alike(t, args, nargs)) return sum_slices(t, args, nargs, dtype, adds_parts, out);
+    if (next_cut(t, args, nargs, 0, total) < total) return sum_pieces(t, args, nargs, how, total, out);
+    if (are_slices_alike(t, args, nargs)) return sum_slices(t, args, nargs, how, out);
     for (size_t i = 0; i < nargs; i++) TRY(term_reshape(t, args[i], 1, &total, &flat[i]));
     bool is_made = false;
-    if (adds_parts) TRY(sum_of_outers(t, flat, nargs, dtype, total, &is_made, out));
-    return is_made ? NULL : term_sum(t, flat, nargs, dtype, out);
+    if (how->adds_parts) TRY(sum_of_outers(t, flat, nargs, how->dtype, total, &is_made, out));
+    return is_made ? NULL : add_up(t, flat, nargs, how, total, out);
 }
 
-weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, value *out) {
-    int64_t dims[WEFT_MAX_RANK], total = nargs ? term_numel(t, args[0].term) : -1;
+static weft_status shaped_like_first(terms *t, const value *args, size_t nargs, const adding *how, int64_t total,
+                                     value *out) {
+    int64_t dims[WEFT_MAX_RANK];
     size_t ndim = 0;
-    for (size_t i = 1; i < nargs; i++)
-        if (term_numel(t, args[i].term) != total) total = -1;
-    if (total <= 0 || nargs < 2 || nargs > MOST_TOGETHER) return term_sum(t, args, nargs, dtype, out);
     const int64_t *at = term_dims(t, args[0].term, &ndim);
     if (ndim) memcpy(dims, at, ndim * sizeof *dims);
     value sum;
-    TRY(sum_flat(t, args, nargs, dtype, adds_parts, total, &sum));
+    TRY(sum_flat(t, args, nargs, how, total, &sum));
     return term_reshape(t, sum, ndim, dims, out);
+}
+
+weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts, value *out) {
+    int64_t total = nargs ? term_numel(t, args[0].term) : -1;
+    for (size_t i = 1; i < nargs; i++)
+        if (term_numel(t, args[i].term) != total) total = -1;
+    if (total <= 0 || nargs < 2 || nargs > MOST_TOGETHER) return term_sum(t, args, nargs, dtype, out);
+    return shaped_like_first(t, args, nargs, &(adding){dtype, adds_parts, TERM_NONE}, total, out);
+}
+
+weft_status rows_each(terms *t, uint32_t head_id, const value *args, size_t nargs, int32_t dtype, value *out) {
+    return shaped_like_first(t, args, nargs, &(adding){dtype, false, head_id}, term_numel(t, args[0].term), out);
 }

@@ -130,5 +130,10 @@ WEFT_MUST_USE weft_status gradient_value(terms *t, uint32_t id, uint32_t op, boo
 /* sums.c: a sum in order, slice by slice. */
 WEFT_MUST_USE weft_status rows_sum(terms *t, const value *args, size_t nargs, int32_t dtype, bool adds_parts,
                                    value *out);
+/* What a head makes of the elements at one place of 1 to MOST_TOGETHER values, of as many elements each, slice by
+ * slice.
+ */
+WEFT_MUST_USE weft_status rows_each(terms *t, uint32_t head_id, const value *args, size_t nargs, int32_t dtype,
+                                    value *out);
 
 #endif

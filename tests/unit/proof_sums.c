@@ -10,6 +10,8 @@
 enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
 
 #define REDUCE(var) "op c_allreduce_sum X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
+#define GREATEST(var) "op c_allreduce_max X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
+#define HALVES "op split X=a -> Out=s,s2 | axis=0 num=2"
 #define SCATTER(from, to) "op c_reducescatter X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
 #define GATHER(from, to) "op c_allgather X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
 #define MADE "op relu X=x -> Out=a", "op relu X=z -> Out=b"
@@ -18,7 +20,7 @@ enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
 #define BUCKET "op coalesce_tensor Input=a,b -> Output=a,b FusedOutput=f | dtype=5 use_align=true align_size=256"
 #define VARS                                                                                                           \
     "var x float32 4", "var z float32 4", "var a float32 4", "var b float32 4", "var f float32 128",                   \
-        "var s float32 2", "var f2 float32 64"
+        "var s float32 2", "var s2 float32 2", "var f2 float32 64"
 
 static const struct {
     const char *what, *before[MOST_OPS], *right[MOST_OPS], *wrong[MOST_OPS];
@@ -35,6 +37,18 @@ static const struct {
      {MADE, REDUCE("a"), FETCHED},
      {MADE, SCATTER("a", "s"), GATHER("s", "a"), FETCHED},
      {MADE, SCATTER("b", "s"), GATHER("s", "a"), FETCHED}},
+    {"the greatest, half by half",
+     {MADE, GREATEST("a"), FETCHED},
+     {MADE, HALVES, GREATEST("s2"), GREATEST("s"), "op concat X=s,s2 -> Out=a | axis=0", FETCHED},
+     {MADE, HALVES, GREATEST("s2"), GREATEST("s"), "op concat X=s2,s -> Out=a | axis=0", FETCHED}},
+    {"the greatest, and not the sum of a half",
+     {MADE, GREATEST("a"), FETCHED},
+     {MADE, HALVES, GREATEST("s"), GREATEST("s2"), "op concat X=s,s2 -> Out=a | axis=0", FETCHED},
+     {MADE, HALVES, GREATEST("s"), REDUCE("s2"), "op concat X=s,s2 -> Out=a | axis=0", FETCHED}},
+    {"the greatest of a bucket with room between its members",
+     {MADE, GREATEST("a"), GREATEST("b"), FETCHED},
+     {BUCKET, MADE, GREATEST("f"), FETCHED},
+     {BUCKET, MADE, GREATEST("b"), FETCHED}},
 };
 TABLE_ROWS(proof_sums, sums_of_ranks, kinds);
 
