@@ -60,19 +60,21 @@ static weft_status with_extents(const call *c, value x, uint32_t *out) {
     return NULL;
 }
 
-/* 16-bit floats are rounded once, others after each addition. */
+/* In the order of members. 16-bit floats are added up in fp32 and rounded once, means too; over the real numbers there
+ * is no rounding. */
 static weft_status sum_of(const call *c, const value *all, value *out) {
     terms *t = c->g->t;
-    int32_t dtype = t->items[c->symbol].dtype;
-    if (dtype == WEFT_FP16 || dtype == WEFT_BF16) {
-        TRY(rows_sum(t, all, c->m->count, dtype, c->g->adds_parts, out));
-    } else {
-        *out = all[0];
-        for (size_t i = 1; i < c->m->count; i++)
-            TRY(rows_sum(t, (value[]){*out, all[i]}, 2, dtype, c->g->adds_parts, out));
+    int32_t dtype = t->items[c->symbol].dtype, summed = dtype_is_half(dtype) && !c->g->adds_parts ? WEFT_FP32 : dtype;
+    for (size_t i = 0; i < c->m->count; i++) {
+        value x = all[i];
+        if (summed != dtype) TRY(term_cast(t, x, summed, &x));
+        if (i == 0)
+            *out = x;
+        else
+            TRY(rows_sum(t, (value[]){*out, x}, 2, summed, c->g->adds_parts, out));
     }
-    if (op_collective_reduce(c->op) != WEFT_REDUCE_AVG) return NULL;
-    return term_scale(t, *out, (double)c->m->count, true, out);
+    if (op_collective_reduce(c->op) == WEFT_REDUCE_AVG) TRY(term_scale(t, *out, (double)c->m->count, true, out));
+    return summed == dtype ? NULL : term_cast(t, *out, dtype, out);
 }
 
 /* Another reduction, of the elements at one place. */

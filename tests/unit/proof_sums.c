@@ -11,6 +11,8 @@ enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
 
 #define REDUCE(var) "op c_allreduce_sum X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
 #define GREATEST(var) "op c_allreduce_max X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
+#define NARROW(from, to) "op cast X=" from " -> Out=" to " | in_dtype=5 out_dtype=4"
+#define WIDE(from, to) "op cast X=" from " -> Out=" to " | in_dtype=4 out_dtype=5"
 #define HALVES "op split X=a -> Out=s,s2 | axis=0 num=2"
 #define SCATTER(from, to) "op c_reducescatter X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
 #define GATHER(from, to) "op c_allgather X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
@@ -20,7 +22,8 @@ enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
 #define BUCKET "op coalesce_tensor Input=a,b -> Output=a,b FusedOutput=f | dtype=5 use_align=true align_size=256"
 #define VARS                                                                                                           \
     "var x float32 4", "var z float32 4", "var a float32 4", "var b float32 4", "var f float32 128",                   \
-        "var s float32 2", "var s2 float32 2", "var f2 float32 64"
+        "var s float32 2", "var s2 float32 2", "var f2 float32 64", "var h float16 4", "var g float16 2",              \
+        "var w float32 4", "var k float32 2"
 
 static const struct {
     const char *what, *before[MOST_OPS], *right[MOST_OPS], *wrong[MOST_OPS];
@@ -49,6 +52,14 @@ static const struct {
      {MADE, GREATEST("a"), GREATEST("b"), FETCHED},
      {BUCKET, MADE, GREATEST("f"), FETCHED},
      {BUCKET, MADE, GREATEST("b"), FETCHED}},
+    {"16-bit floats, in fp32 and rounded once",
+     {NARROW("x", "h"), REDUCE("h"), "op fetch X=h -> | col=0"},
+     {NARROW("x", "h"), WIDE("h", "w"), REDUCE("w"), NARROW("w", "h"), "op fetch X=h -> | col=0"},
+     {NARROW("x", "h"), REDUCE("x"), NARROW("x", "h"), "op fetch X=h -> | col=0"}},
+    {"16-bit floats that are dealt out",
+     {NARROW("x", "h"), SCATTER("h", "g"), "op fetch X=g -> | col=0"},
+     {NARROW("x", "h"), WIDE("h", "w"), SCATTER("w", "k"), NARROW("k", "g"), "op fetch X=g -> | col=0"},
+     {NARROW("x", "h"), REDUCE("h"), SCATTER("h", "g"), "op fetch X=g -> | col=0"}},
 };
 TABLE_ROWS(proof_sums, sums_of_ranks, kinds);
 
