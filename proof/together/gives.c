@@ -97,6 +97,45 @@ static weft_status reduce(const call *c, const value *all, value *out) {
     return adds && dtype_is_float(c->g->t->items[c->symbol].dtype) ? sum_of(c, all, out) : reduced(c, all, out);
 }
 
+static bool is_transposition(const char *type) {
+    static const char *const types[] = {"aten_permute", "aten_transpose", "aten_t", "transpose2"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(type, types[i]) == 0) return true;
+    return false;
+}
+
+static bool have_same_extents(const terms *t, value a, value b) {
+    size_t na = 0, nb = 0;
+    const int64_t *x = term_dims(t, a.term, &na), *y = term_dims(t, b.term, &nb);
+    return x && y && na == nb && memcmp(x, y, na * sizeof *x) == 0;
+}
+
+/* Whether one transposition makes all of them: of `inner`, by the op *out_by. */
+static bool are_turned_alike(const terms *t, const value *all, size_t count, value *inner, uint32_t *out_by) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t by;
+        const head *h = op_making(t, all[i].term, 1, &by);
+        if (!h || !is_transposition(h->schema->type) || all[i].factor != FACTOR_ONE) return false;
+        inner[i] = term_args(t, by)[0];
+        if (i == 0) *out_by = by;
+        if (t->items[by].head != t->items[*out_by].head || t->items[all[i].term].head != t->items[all[0].term].head ||
+            !have_same_extents(t, inner[i], inner[0]))
+            return false;
+    }
+    return true;
+}
+
+/* The elements at one place of values that are transposed alike stood at one place before. */
+static weft_status reduce_all(const call *c, const value *all, value *out) {
+    terms *t = c->g->t;
+    value inner[MOST_TOGETHER], turned;
+    uint32_t by = TERM_NONE;
+    if (!are_turned_alike(t, all, c->m->count, inner, &by)) return reduce(c, all, out);
+    TRY(reduce(c, inner, out));
+    TRY(term_again(t, by, out, &turned));
+    return term_again(t, all[0].term, &turned, out);
+}
+
 static weft_status parts_of(const call *c, value *all, uint32_t *out) {
     terms *t = c->g->t;
     int64_t part = c->numel / (int64_t)c->m->count, ranges[2 * MOST_TOGETHER];
@@ -159,7 +198,7 @@ static weft_status defined(const call *c, value *all, int64_t moved_numel, uint3
     }
     case COLLECTIVE_ALL_REDUCE:
         if (moved_numel != c->numel) return NULL;
-        TRY(reduce(c, all, &x));
+        TRY(reduce_all(c, all, &x));
         return with_extents(c, x, out);
     default: return NULL;
     }

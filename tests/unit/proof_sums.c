@@ -7,12 +7,14 @@
 #include "tests/support/table.h"
 #include "weft/equivalent.h"
 
-enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
+enum { MOST_LINES = 32, MOST_OPS = 10, NRANKS = 2 };
 
 #define REDUCE(var) "op c_allreduce_sum X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
 #define GREATEST(var) "op c_allreduce_max X=" var " -> Out=" var " | ring_id=0 use_calc_stream=true"
 #define NARROW(from, to) "op cast X=" from " -> Out=" to " | in_dtype=5 out_dtype=4"
 #define WIDE(from, to) "op cast X=" from " -> Out=" to " | in_dtype=4 out_dtype=5"
+#define TURN(from, to) "op aten_permute self=" from " -> out=" to " | dims=[1,0]"
+#define OF_ALL(how, from, to) "op c_allreduce_" how " X=" from " -> Out=" to " | ring_id=0 use_calc_stream=true"
 #define HALVES "op split X=a -> Out=s,s2 | axis=0 num=2"
 #define SCATTER(from, to) "op c_reducescatter X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
 #define GATHER(from, to) "op c_allgather X=" from " -> Out=" to " | ring_id=0 nranks=2 use_calc_stream=true"
@@ -23,7 +25,8 @@ enum { MOST_LINES = 24, MOST_OPS = 10, NRANKS = 2 };
 #define VARS                                                                                                           \
     "var x float32 4", "var z float32 4", "var a float32 4", "var b float32 4", "var f float32 128",                   \
         "var s float32 2", "var s2 float32 2", "var f2 float32 64", "var h float16 4", "var g float16 2",              \
-        "var w float32 4", "var k float32 2"
+        "var w float32 4", "var k float32 2", "var m float32 2,3", "var l float32 2,3", "var t float32 3,2",           \
+        "var u float32 3,2"
 
 static const struct {
     const char *what, *before[MOST_OPS], *right[MOST_OPS], *wrong[MOST_OPS];
@@ -60,6 +63,14 @@ static const struct {
      {NARROW("x", "h"), SCATTER("h", "g"), "op fetch X=g -> | col=0"},
      {NARROW("x", "h"), WIDE("h", "w"), SCATTER("w", "k"), NARROW("k", "g"), "op fetch X=g -> | col=0"},
      {NARROW("x", "h"), REDUCE("h"), SCATTER("h", "g"), "op fetch X=g -> | col=0"}},
+    {"a sum of what is transposed",
+     {TURN("m", "t"), OF_ALL("sum", "t", "u"), "op fetch X=u -> | col=0"},
+     {OF_ALL("sum", "m", "l"), TURN("l", "u"), "op fetch X=u -> | col=0"},
+     {OF_ALL("sum", "m", "l"), "op aten_view self=l -> out=u | size=[3,2]", "op fetch X=u -> | col=0"}},
+    {"the greatest of what is transposed",
+     {TURN("m", "t"), OF_ALL("max", "t", "u"), "op fetch X=u -> | col=0"},
+     {OF_ALL("max", "m", "l"), TURN("l", "u"), "op fetch X=u -> | col=0"},
+     {OF_ALL("sum", "m", "l"), TURN("l", "u"), "op fetch X=u -> | col=0"}},
 };
 TABLE_ROWS(proof_sums, sums_of_ranks, kinds);
 
