@@ -339,12 +339,23 @@ class Parts(unittest.TestCase):
     def test_what_torch_has_no_op_for_is_refused(self):
         from weft.torch._shard import expand
 
-        module = make_fx(lambda w, ids: torch.nn.functional.embedding(ids, w).sum(), tracing_mode="fake")(
-            torch.randn(8, 4), torch.tensor([1, 5]))
+        # over parts of the batch it is an op of Weft that sends its sums itself
+        module = make_fx(lambda x: torch.ops.aten._native_batch_norm_legit_functional(
+            x, None, None, torch.zeros(4), torch.ones(4), True, 0.1, 1e-5)[0], tracing_mode="fake")(torch.randn(8, 4, 2))
         before = str(module.graph)
-        with self.assertRaisesRegex(weft.Unsupported, "torch has no op for c_embedding"):
+        with self.assertRaisesRegex(weft.Unsupported, "torch has no op for c_aten_batch_norm"):
             expand(module, {next(iter(module.graph.nodes)).name: "S(0)"}, nranks=2, rank=0)
         self.assertEqual(str(module.graph), before)
+
+    def test_a_written_input_is_written(self):
+        """A rank computes its part of what the graph writes into an input that each rank has whole."""
+        from weft.torch._shard import expand
+
+        module = make_fx(lambda x, total: total.copy_(x.sum(0)), tracing_mode="fake")(torch.randn(4, 6), torch.zeros(6))
+        x, total = (n.name for n in module.graph.nodes if n.op == "placeholder")
+        expand(module, {x: "S(1)", total: "R"}, nranks=2, rank=0)
+        written = [n.args[0].name for n in module.graph.nodes if n.target is torch.ops.aten.copy_.default]
+        self.assertIn(total, written)
 
 
 class Versions(unittest.TestCase):
@@ -431,6 +442,11 @@ class Scripts(unittest.TestCase):
             for rank in self.ranks("batch", count):
                 self.assertLess(rank["worst"], 1e-6)
                 self.assertEqual(rank["counts"], {"all_reduce_coalesced": 1, "wait_tensor": 5})
+
+    def test_models_as_they_are_written(self):
+        """Buffers, draws, norms over the batch, a table in parts, layers that are frozen, unused or computed again."""
+        for rank in self.ranks("models"):
+            self.assertLess(rank["worst"], 1e-5)
 
     def test_tensor_parallel(self):
         for count in (2, 4):

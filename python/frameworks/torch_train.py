@@ -1,9 +1,10 @@
 """One step of a small model on the processes of a group, eagerly and compiled with Weft; prints how they compare.
 
-    torch_train.py ddp|sizes|accumulated|installed|installed_alone|tp|mesh|micro|gpt|spmd|batch RANKS    it starts each process itself
+    torch_train.py ddp|sizes|accumulated|installed|installed_alone|tp|mesh|micro|gpt|spmd|batch|models RANKS    it starts each process itself
 """
 
 import contextlib
+import copy
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ import sys
 import torch
 import torch._dynamo.backends.common
 import torch.distributed as dist
+import torch.utils.checkpoint
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel,
@@ -266,21 +268,22 @@ def mesh(rank, ranks):
 
 
 def batch(rank, ranks):
-    """The same by parts of the batch. Adam would divide by gradients near zero, and so enlarge what sums are rounded by."""
+    """The same by parts of the batch."""
     whole = {"0.weight": "R", "0.bias": "R", "2.weight": "R", "2.bias": "R"}
-    return spmd(rank, ranks, {0: "S(0)", 1: "S(0)"}, whole, torch.optim.SGD)
+    return spmd(rank, ranks, {0: "S(0)", 1: "S(0)"}, whole)
 
 
 def spmd(rank, ranks, placements={"0.weight": "S(0)", "2.weight": "S(1)"},
-         found={"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}, optimizer_of=torch.optim.Adam):
-    """A serial MLP that Weft parts itself: three steps of training, and the whole parameters then."""
+         found={"0.weight": "S(0)", "0.bias": "S(0)", "2.weight": "S(1)", "2.bias": "R"}):
+    """A serial MLP that Weft parts itself: three steps of training, and the whole parameters then. Adam would divide by
+    gradients near zero, and so enlarge what sums are rounded by."""
     torch.manual_seed(0)
     x, y = torch.randn(8, 16), torch.randn(8, 4)
 
     def make():
         torch.manual_seed(1)
         model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
-        return model, optimizer_of(model.parameters(), 0.01)
+        return model, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 
     def loss_of(model, x, y):
         return (model(x) - y).square().mean()
@@ -303,6 +306,68 @@ def spmd(rank, ranks, placements={"0.weight": "S(0)", "2.weight": "S(1)"},
         optimizer.step()
     names = [str(n.target).split(".")[1] for n in step.graph_module.graph.nodes if "c10d" in str(n.target)]
     return expected, results + list(step.whole_parameters().values()), {name: names.count(name) for name in names}
+
+
+class Images(torch.nn.Module):
+    """Layers that look at the whole batch, that write buffers, that are told the batch size, and that draw numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv2d(3, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8)
+        self.second, self.groups = torch.nn.Conv2d(8, 8, 3, bias=False), torch.nn.GroupNorm(2, 8)
+        self.drop, self.head = torch.nn.Dropout(0.2), torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.groups(self.second(torch.relu(self.norm(self.first(x)))))
+        return self.head(self.drop(x.transpose(2, 3)).mean((2, 3)))
+
+
+class Words(torch.nn.Module):
+    """A table used twice, a recurrent layer, a layer that backward computes again, one that is frozen and one unused."""
+
+    def __init__(self, words=32, width=16):
+        super().__init__()
+        self.table, self.cells = torch.nn.Embedding(words, width), torch.nn.LSTM(width, width, batch_first=True)
+        self.again, self.frozen, self.unused = (torch.nn.Linear(width, width) for _ in range(3))
+        self.frozen.requires_grad_(False)
+        self.head = torch.nn.Linear(width, words, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, x):
+        x = self.cells(self.table(x))[0]
+        x = torch.utils.checkpoint.checkpoint(lambda v: torch.tanh(self.again(v)), x, use_reentrant=False)
+        return self.head(self.frozen(x)).flatten(0, 1)
+
+
+def models(rank, ranks):
+    """A step of models as they are written, in several placements: loss, gradients and buffers, beside one process."""
+    random = torch.Generator().manual_seed(2)
+    images = (torch.randn(8, 3, 8, 8, generator=random), torch.randint(0, 5, (8,), generator=random))
+    words = (torch.randint(0, 32, (8, 6), generator=random), torch.randint(0, 32, (48,), generator=random))
+    batch = {0: "S(0)", 1: "S(0)"}
+    cases = [(Images, images, batch), (Images, images, {"second.weight": "S(0)"}), (Words, words, {0: "S(0)"}),
+             (Words, words, {"table.weight": "S(0)"}), (Words, words, {**batch, "again.weight": "S(0)"})]
+    expected, results, counts = [], [], {}
+
+    def loss_of(model, x, y):
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    def state(model, loss, whole=lambda name, value: value):
+        grads = [whole(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
+        return [loss.detach(), *grads, *(b.double() for b in model.buffers())]
+
+    for make, inputs, placements in cases:
+        torch.manual_seed(0)
+        model = make()
+        alone = copy.deepcopy(model)
+        step = weft.torch.shard(model, loss_of, inputs, placements)
+        torch.manual_seed(3)
+        loss = loss_of(alone, *inputs)
+        loss.backward()
+        expected += state(alone, loss)
+        torch.manual_seed(3 + rank)  # ranks draw what the first one draws
+        results += state(model, step(*inputs), step.whole)
+    return expected, results, counts
 
 
 def main(rank, how, ranks, port, queue):

@@ -1,10 +1,10 @@
 """A serial step on the ranks of a group: its graph traced, parted by spmd_expand, its parameters cut."""
 
+import contextlib
 import logging
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from .. import _errors
 from .._passes import Passes, Report
@@ -12,6 +12,7 @@ from .._program import Program
 from ._export import Document, is_collective, refuse_foreign
 from ._lists import PARTED, chosen
 from ._splice import replace
+from ._trace import Step, trace
 from ._words import in_words
 
 log = logging.getLogger("weft")
@@ -83,34 +84,44 @@ def _with_shape(value: Any, shape: Sequence[int]) -> Any:
         return value.contiguous()
 
 
-class _Loss(torch.nn.Module):
-    def __init__(self, model: Any, loss_of: Any) -> None:
-        super().__init__()
-        self.model, self.loss_of = model, loss_of
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.loss_of(self.model, *inputs)
-
-
 class Sharded:
     """A step of a model whose parameters lie on the ranks of a group: call it with whole inputs, and it returns the loss
     and leaves each parameter its gradient. See weft.torch.shard."""
 
-    def __init__(self, graph_module: Any, parameters: dict[str, Any], extents: dict[str, tuple[int, ...]],
-                 placements: dict[str, str], outputs: Sequence[str], inputs: Sequence[str], group: Any, report: Report) -> None:
-        self.graph_module, self.report = graph_module, report
+    def __init__(self, model: Any, step: Step, extents: dict[str, tuple[int, ...]], placements: dict[str, str],
+                 outputs: Sequence[str], inputs: Sequence[str], group: Any, report: Report) -> None:
+        self.graph_module, self.report = step.graph_module, report
         self.placements = placements  # of parameters, by name
-        self._parameters, self._extents, self._outputs, self._inputs = parameters, extents, outputs, inputs
+        self._model, self._step, self._extents, self._outputs, self._inputs = model, step, extents, outputs, inputs
         self._group, self._rank, self._nranks = group, torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
 
     def __call__(self, *inputs: Any) -> Any:
         """A step on whole inputs; the loss."""
+        parameters = dict(self._model.named_parameters())
         mine = [_part(x, placed, self._rank, self._nranks).contiguous() for x, placed in zip(inputs, self._inputs)]
-        with torch.no_grad():
-            loss, *grads = self.graph_module(*(p.detach() for p in self._parameters.values()), *mine)
-        for (name, parameter), gradient, placed in zip(self._parameters.items(), grads, self._outputs[1:]):
-            parameter.grad = self._as(gradient, placed, self.placements[name], self._extents[name])
+        with torch.no_grad(), self._same_draws():
+            loss, *grads = self.graph_module(*(p.detach() for p in parameters.values()), *self._model.buffers(), *mine)
+        for name, gradient, placed in zip(self._step.trained, grads, self._outputs[1:]):
+            parameters[name].grad = self._as(gradient, placed, self.placements[name], self._extents[name])
         return loss
+
+    @contextlib.contextmanager
+    def _same_draws(self) -> Iterator[None]:
+        """Within it all ranks draw what the first one draws: what is whole on each of them stays the same on all."""
+        if not self._step.draws:
+            yield
+            return
+        device = next(self._model.parameters()).device
+        generator = torch if device.type == "cpu" else torch.get_device_module(device)
+        own = generator.get_rng_state()
+        first = [own]
+        torch.distributed.broadcast_object_list(first, torch.distributed.get_global_rank(self._group, 0), group=self._group)
+        generator.set_rng_state(first[0])
+        try:
+            yield
+        finally:
+            if self._rank:
+                generator.set_rng_state(own)
 
     def _as(self, value: Any, placed: str, wanted: str, extents: Sequence[int]) -> Any:
         """A gradient as its parameter lies."""
@@ -118,14 +129,17 @@ class Sharded:
             return value
         return _part(_whole(value, placed, extents, self._group), wanted, self._rank, self._nranks).contiguous()
 
+    def whole(self, name: str, value: Any) -> Any:
+        """A parameter's gradient, or anything else that lies as it does, as it would be on one process. All ranks call it."""
+        return _whole(value, self.placements[name], self._extents[name], self._group)
+
     def whole_parameters(self) -> dict[str, Any]:
         """The parameters as they would be on one process, by name. All ranks call it."""
-        return {name: _whole(p.detach(), self.placements[name], self._extents[name], self._group)
-                for name, p in self._parameters.items()}
+        return {name: self.whole(name, p.detach()) for name, p in self._model.named_parameters()}
 
     def __str__(self) -> str:
         lines = [f"{name} {list(self._extents[name])}: {placed}" + ("" if placed == "R" else f", here {list(p.shape)}")
-                 for (name, p), placed in zip(self._parameters.items(), self.placements.values())]
+                 for (name, p), placed in zip(self._model.named_parameters(), self.placements.values())]
         return "\n".join(lines + [str(self.report)])
 
 
@@ -148,13 +162,14 @@ def shard(model: Any, loss_of: Callable[..., Any], inputs: Sequence[Any], placem
     if unknown:
         raise KeyError(f"{unknown[0]!r}: expected a parameter ({', '.join(parameters)}) or the number of an input")
     group = dist.group.WORLD if group is None else group
-    traced, holders = _trace(model, loss_of, parameters, inputs)
-    values: dict[Any, Any] = {**parameters, **dict(enumerate(inputs))}
-    names = dict(zip(values, holders))
+    step = trace(model, loss_of, inputs)
+    buffers = dict(model.named_buffers())
+    values: dict[Any, Any] = {**parameters, **buffers, **dict(enumerate(inputs))}
+    names = dict(zip(values, step.holders))
     rank, nranks = dist.get_rank(group), dist.get_world_size(group)
-    report, outputs = expand(traced, {names[k]: v for k, v in placements.items()}, nranks=nranks, rank=rank,
-                             group=group.group_name, passes=passes, set=set)
-    shapes = {node.name: list(node.meta["val"].shape) for node in traced.graph.nodes if node.op == "placeholder"}
+    given = {names[k]: v for k, v in {**dict.fromkeys(buffers, "R"), **placements}.items()}
+    report, outputs = expand(step.graph_module, given, nranks=nranks, rank=rank, group=group.group_name, passes=passes, set=set)
+    shapes = {node.name: list(node.meta["val"].shape) for node in step.graph_module.graph.nodes if node.op == "placeholder"}
     found = {k: _found(value, shapes[names[k]], placements.get(k)) for k, value in values.items()}
     extents = {name: tuple(p.shape) for name, p in parameters.items()}
     for name, parameter in parameters.items():
@@ -162,7 +177,7 @@ def shard(model: Any, loss_of: Callable[..., Any], inputs: Sequence[Any], placem
         parameter.grad = None
         if found[name] != "R":
             log.info("rank %d has %s of %s %s: %s", rank, list(parameter.shape), name, list(extents[name]), found[name])
-    return Sharded(traced, parameters, extents, {name: found[name] for name in parameters}, outputs,
+    return Sharded(model, step, extents, {name: found[name] for name in parameters}, outputs,
                    [found[k] for k in range(len(inputs))], group, report)
 
 
@@ -170,17 +185,3 @@ def _found(value: Any, shape: Sequence[int], placement: Optional[str]) -> str:
     """How a value lies whose part has `shape`."""
     dims = [d for d, (whole, part) in enumerate(zip(value.shape, shape)) if whole != part]
     return f"S({dims[0]})" if dims else (placement or "R")
-
-
-def _trace(model: Any, loss_of: Any, parameters: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, list[str]]:
-    """The loss and gradients as a graph of parameters and inputs, and the names of its placeholders in that order."""
-    whole = _Loss(model, loss_of)
-
-    def step(*values: Any) -> Any:
-        own = {f"model.{name}": v for name, v in zip(parameters, values)}
-        loss = torch.func.functional_call(whole, own, values[len(parameters):])
-        return (loss, *torch.autograd.grad(loss, values[: len(parameters)]))
-
-    values = [p.detach().requires_grad_() for p in parameters.values()]
-    traced = make_fx(step, tracing_mode="fake")(*values, *inputs)
-    return traced, [node.name for node in traced.graph.nodes if node.op == "placeholder"]

@@ -11,6 +11,9 @@ from .. import _errors
 from ._export import Document, Opaque, decode, leaves
 
 
+_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+
 def _resolve(target: str) -> Any:
     """ "aten.add.Tensor" -> the op; raises where torch has none."""
     if target == "getitem":
@@ -72,7 +75,7 @@ def replace(graph: Any, document: Document, after: Mapping[str, Any], inputs: Op
              if row["name"] not in old or old[row["name"]]["target"] != row["target"]}
     _refuse_without_kernel(graph, names.values())
     targets = {name: _resolve(target) for name, target in names.items()}
-    was = [(node, node.args, node.kwargs, dict(node.meta) if inputs else node.meta) for node in graph.nodes]
+    was = [(node, node.target, node.args, node.kwargs, dict(node.meta) if inputs else node.meta) for node in graph.nodes]
     try:
         kept = _put_nodes(graph, old, targets, after, document.opaque, inputs)
     except Exception:
@@ -84,10 +87,10 @@ def replace(graph: Any, document: Document, after: Mapping[str, Any], inputs: Op
     graph.lint()
 
 
-def _put_back(graph: Any, was: Sequence[tuple[Any, Any, Any, Any]]) -> None:
+def _put_back(graph: Any, was: Sequence[tuple[Any, Any, Any, Any, Any]]) -> None:
     """The nodes that there were, in their order."""
-    for node, args, kwargs, meta in was:
-        node.args, node.kwargs, node.meta = args, kwargs, meta
+    for node, target, args, kwargs, meta in was:
+        node.target, node.args, node.kwargs, node.meta = target, args, kwargs, meta
     known = {node for node, *_ in was}
     for node in reversed(list(graph.nodes)):
         if node not in known:
@@ -148,6 +151,8 @@ def _put_nodes(graph: Any, old: Mapping[str, Any], targets: Mapping[str, Any], a
             node = nodes[name]
             if (row is not was or reused) and (node.args != args or node.kwargs != kwargs):
                 node.args, node.kwargs = args, kwargs
+        if inputs is not None and node.target in _VIEWS:
+            node.target = torch.ops.aten.reshape.default  # a part may lie in memory as the whole does not
         if is_new or inputs is not None:
             _set_value(node, _fake_value(node, mode))
         kept.add(node)
