@@ -1,6 +1,6 @@
 #!/bin/sh
 # Processes killed and stopped before, inside and behind ops that are drawn by chance: the others end in time, with the name of who has
-# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and a kill at each place of each op, on 2 ranks a stop too.
+# gone and where. WEFT_LONG_TESTS=1: 500 of them, on 2, 3 and 4 ranks; and a kill and a stop at each place of each op.
 . tests/support/shell.sh
 . tests/support/python.sh
 among_mpi
@@ -42,7 +42,7 @@ EOF
         [ $ranks = 3 ] && feeds=$folder/feeds12.npz
         # shellcheck disable=SC2046
         set -- $(for _ in $(seq $ranks); do echo "$folder/dp.pdmodel"; done)
-        for kills in 125 SIGKILL; do sweep $kills $ranks "$@"; done
+        for kills in 125 SIGKILL SIGSTOP; do sweep $kills $ranks "$@"; done
     done
 fi
 finish
