@@ -62,6 +62,24 @@ static bool matmul(axes_build *b, const char *const *slots, int nslots) {
     return fits;
 }
 
+/* SLOTS: X, Y, Out. An index of the result is one of X and one of Y: where the other has one element, it is that of X.
+ */
+static bool kron(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
+    if (nslots != 3 || !x || !y || x->ndim < 0 || y->ndim < 0) return false;
+    int ndim = x->ndim > y->ndim ? x->ndim : y->ndim;
+    for (int d = 0; d < ndim; d++) {
+        int dx = d - (ndim - x->ndim), dy = d - (ndim - y->ndim);
+        int64_t of_x = dx < 0 ? 1 : x->extents[dx], of_y = dy < 0 ? 1 : y->extents[dy];
+        if (of_x != 1 && of_y != 1) continue; /* whole */
+        int f = fresh(b, of_x == 1 ? of_y : of_x);
+        give_unless_stretched(b, slots[0], x, dx, f);
+        give_unless_stretched(b, slots[1], y, dy, f);
+        axes_give(b, slots[2], 0, d, f);
+    }
+    return true;
+}
+
 /* SLOTS: Operands, Out, and what is like Operands: each letter of the equation is a factor. */
 static bool einsum_rule(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x[EINSUM_OPERANDS + 1];
@@ -485,7 +503,7 @@ static const struct {
                  {"meshgrid", meshgrid},   {"gather", gather},
                  {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
                  {"einsum", einsum_rule},  {"pad_last", pad_last},
-                 {"set_value", set_value}};
+                 {"set_value", set_value}, {"kron", kron}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
