@@ -372,6 +372,22 @@ static bool pad(axes_build *b, const char *const *slots, int nslots) {
     return true;
 }
 
+/* SLOTS: X, Out. Dimensions of which all is taken, however long they are. */
+static bool crop(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0);
+    size_t nshape, noffsets;
+    const int64_t *extents = attr_ints(b->call->op, "shape", &nshape),
+                  *offsets = attr_ints(b->call->op, "offsets", &noffsets);
+    if (nslots != 2 || !x || x->ndim < 0 || nshape != (size_t)x->ndim || noffsets != nshape) return false;
+    for (int d = 0; d < x->ndim; d++) {
+        if (extents[d] != -1 || offsets[d] != 0) continue; /* whole */
+        int f = fresh(b, x->extents[d]);
+        axes_give(b, slots[0], 0, d, f);
+        axes_give(b, slots[1], 0, d, f);
+    }
+    return true;
+}
+
 /* SLOTS: tensors of as many dimensions, and the attr that has borders of the last ones, the last one first. */
 static bool pad_last(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0);
@@ -496,14 +512,23 @@ static bool layer_norm(axes_build *b, const char *const *slots, int nslots) {
 static const struct {
     const char *name;
     axes_function function;
-} functions[] = {{"matmul", matmul},       {"mul", mul},
-                 {"reshape", reshape},     {"transpose", transpose},
-                 {"squeeze", squeeze},     {"unsqueeze", unsqueeze},
-                 {"tile", tile},           {"pad", pad},
-                 {"meshgrid", meshgrid},   {"gather", gather},
-                 {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
-                 {"einsum", einsum_rule},  {"pad_last", pad_last},
-                 {"set_value", set_value}, {"kron", kron}};
+} functions[] = {{"matmul", matmul},
+                 {"mul", mul},
+                 {"reshape", reshape},
+                 {"transpose", transpose},
+                 {"squeeze", squeeze},
+                 {"unsqueeze", unsqueeze},
+                 {"tile", tile},
+                 {"pad", pad},
+                 {"meshgrid", meshgrid},
+                 {"gather", gather},
+                 {"gather_nd", gather_nd},
+                 {"layer_norm", layer_norm},
+                 {"einsum", einsum_rule},
+                 {"pad_last", pad_last},
+                 {"set_value", set_value},
+                 {"kron", kron},
+                 {"crop", crop}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
