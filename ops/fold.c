@@ -277,6 +277,7 @@ static const fold_rule folds[NROWS] = {
     COPY(share_data),
     COPY(memcpy),
     COPY(memcpy_d2h),
+    COPY(memcpy_h2d),
     COPY(reshape2),
     COPY(reshape),
     COPY(squeeze2),

@@ -113,6 +113,8 @@ static const struct {
     {"crop_tensor", "Shape", "ShapeTensor", "shape", false},
     {"crop_tensor", "Offsets", "OffsetsTensor", "offsets", false},
     {"crop_tensor_grad", "Offsets", "OffsetsTensor", "offsets", false},
+    {"crop", "Offsets", "", "offsets", false},
+    {"crop_grad", "Offsets", "", "offsets", false},
     {"top_k_v2", "K", "", "k", true},
     {"top_k", "K", "", "k", true},
     {"one_hot_v2", "depth_tensor", "", "depth", true},

@@ -67,6 +67,7 @@ weft_status infer_interp_v2(infer *i) {
     numbers sizes;
     size_t nscales;
     const double *scales = attr_floats(i->op, "scale", &nscales);
+    double one_scale = nscales ? 0 : attr_float(i->op, "scale", 0); /* a number in Paddle 1 */
     if (!shape_known(x) || !infer_out(i, 0)) return NULL;
     int n = x->ndim - 2;
     if (n < 1 || n > 3) return infer_error(i, "expected X of 3 to 5 dimensions, found %d", x->ndim);
@@ -76,7 +77,7 @@ weft_status infer_interp_v2(infer *i) {
     shape out = *x;
     for (int d = 0; d < n; d++) {
         int64_t *extent = &out.dims[(last ? 1 : 2) + d], size = attr_int(i->op, given[3 - n + d], -1);
-        double scale = nscales ? scales[nscales == (size_t)n ? d : 0] : 0;
+        double scale = nscales ? scales[nscales == (size_t)n ? d : 0] : one_scale;
         bool scale_is_known = scale_of_tensor(i, d, &scale);
         if (by_tensor)
             *extent = sizes.known && sizes.count == (size_t)n ? sizes.values[d] : -1;

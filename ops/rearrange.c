@@ -238,6 +238,25 @@ weft_status infer_crop_tensor(infer *i) {
     return NULL;
 }
 
+/* As large as Y, or as shape says, which has no -1 that stands for the rest. */
+weft_status infer_crop(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_has(i, "Y") ? infer_in(i, 1) : NULL;
+    numbers extents;
+    if (!shape_known(x) || !infer_out(i, 0) || (y && !shape_known(y))) return NULL;
+    TRY(infer_numbers(i, "", NULL, "shape", &extents));
+    int count = y ? y->ndim : (int)extents.count;
+    if (count != x->ndim) return infer_error(i, "expected %d extents, found %d", x->ndim, count);
+    *infer_out(i, 0) = *x;
+    for (int d = 0; d < count; d++) {
+        int64_t extent = y ? y->dims[d] : extents.values[d];
+        if (x->dims[d] >= 0 && extent > x->dims[d])
+            return infer_error(i, "dimension %d: expected a box within %lld, found %lld", d, (long long)x->dims[d],
+                               (long long)extent);
+        infer_out(i, 0)->dims[d] = extent;
+    }
+    return NULL;
+}
+
 weft_status infer_unpool(infer *i) {
     const shape *x = infer_in(i, 0);
     numbers size;

@@ -20,6 +20,13 @@ weft_status infer_same(infer *i) {
     return NULL;
 }
 
+/* Every output is like the first input. */
+weft_status infer_each_like_x(infer *i) {
+    for (size_t o = 0; o < i->schema->noutputs; o++)
+        if (infer_out(i, (int)o)) *infer_out(i, (int)o) = *infer_in(i, 0);
+    return NULL;
+}
+
 /* --- gradients ---------------------------------------------------------------------------------------------------- */
 
 /* The input slot that is called `stem` of `nbytes` bytes followed by `tail`; -1 if there is none with arguments. */

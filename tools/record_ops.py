@@ -9,7 +9,9 @@ import json, os, sys
 import numpy as np
 import paddle
 import paddle.static as static
+from paddle.base.proto import framework_pb2
 import record_cases
+import record_first
 import record_later
 import record_legacy
 import record_older
@@ -73,7 +75,8 @@ def cases():
     c.append(case('repeat_interleave', 'last', {'X': f32(2, 3)}, {'Out': 'float32'}, {'Repeats': 2, 'dim': 1}, ['X'], 'Out'))
     return c + pairs() + sums() + updates() + places() + resized() + recurrent() + volumes() + sequences() + linear() + small() + \
         record_cases.cases(rng, f32, case) + record_older.cases(rng, f32, case) + record_users.cases(rng, f32, case) + record_rare.cases(rng, f32, case) + \
-        record_scarce.cases(rng, f32, case) + record_later.cases(rng, f32, case) + record_legacy.cases(rng, f32, case)
+        record_scarce.cases(rng, f32, case) + record_later.cases(rng, f32, case) + record_legacy.cases(rng, f32, case) + \
+        record_first.cases(rng, f32, case)
 
 
 def places():
@@ -376,6 +379,16 @@ def strip(main):
                 op._set_attr(n, [] if n == 'op_callstack' else '')
 
 
+def own_versions(main):
+    """The program as a file, without the versions of ops that it does not hold."""
+    desc = framework_pb2.ProgramDesc.FromString(main.desc.serialize_to_string())
+    types = {op.type for block in desc.blocks for op in block.ops}
+    pairs = [pair for pair in desc.op_version_map.pair if pair.op_name in types]
+    del desc.op_version_map.pair[:]
+    desc.op_version_map.pair.extend(pairs)
+    return desc.SerializeToString()
+
+
 def read_first(ops):
     """Vars that the ops read before one of them writes them."""
     need, have = [], set()
@@ -404,7 +417,7 @@ def write(one, root, folder, main, arrays, outs, feeds):
         block.var(n).desc.set_shape(keys['in/' + n].shape)
         block.var(n).desc.set_dtype(paddle.base.framework.convert_np_dtype_to_dtype_(str(keys['in/' + n].dtype)))
     with open(stem + '.pdmodel', 'wb') as f:
-        f.write(main.desc.serialize_to_string())
+        f.write(own_versions(main))
     meta = {'op': one['op'], 'variant': one['variant'], 'paddle': paddle.__version__}
     np.savez_compressed(stem + '.npz', meta=json.dumps(meta), **keys)
     print(f"{os.path.basename(folder)}/{one['variant']}: {[op.type for op in block.ops]}")

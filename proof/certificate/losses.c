@@ -88,6 +88,7 @@ static const struct {
     {"log_loss", EACH, "Predicted"},
     {"huber_loss", EACH, "X"},
     {"elementwise_add", ADD, "X"},
+    {"grad_add", ADD, "X"},
     {"sum", ADD, "X"},
     {"elementwise_sub", SUBTRACT, "X"},
     {"elementwise_mul", TIMES, "X"},

@@ -11,6 +11,7 @@ static const struct {
 } rules[] = {
     {"assign", CERT_COPY},
     {"memcpy", CERT_COPY},
+    {"memcpy_h2d", CERT_COPY},
     {"wait_tensor", CERT_NAME},
     {"getitem", CERT_NAME},
     {"aten_alias", CERT_NAME},
@@ -136,6 +137,7 @@ typedef struct linear_slots {
 static const linear_slots linear[] = {
     {"sum", "X"},
     {"elementwise_add", "X Y"},
+    {"grad_add", "X Y"},
     {"elementwise_sub", "X Y"},
     {"elementwise_mul", "X"},
     {"elementwise_div", "X"},
@@ -158,6 +160,7 @@ static const linear_slots linear[] = {
     {"expand_v2", "X"},
     {"tile", "X"},
     {"flip", "X"},
+    {"reverse", "X"},
     {"roll", "X"},
     {"cumsum", "X"},
     {"c_identity", "X"},

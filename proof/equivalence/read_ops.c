@@ -58,6 +58,7 @@ static const struct {
     {"fill_constant_batch_size_like", RULE_LIKE},
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
+    {"grad_add", RULE_ADD},
     {"elementwise_add_grad", RULE_ADD_GRAD},
     {"einsum", RULE_EINSUM},
     {"aten_copy_", RULE_COPY},

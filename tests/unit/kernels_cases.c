@@ -23,6 +23,30 @@ Test(kernels_cases, remainder_steps_where_the_quotient_does) {
     kernel_test_fini(&t);
 }
 
+static void add_axis_of_one(tensor *t) {
+    t->dims[t->ndim++] = 1;
+}
+
+/* Paddle shuffles once more, which goes back only where groups have as many channels as there are groups. */
+Test(kernels_cases, shuffled_channels_go_back) {
+    kernel_test t;
+    float x[6] = {0, 1, 2, 3, 4, 5}, y[6], dx[6];
+    kernel_test_init(&t, "shuffle_channel");
+    add_axis_of_one(kernel_test_in(&t, "X", WEFT_FP32, x, 1, 6, 1));
+    add_axis_of_one(kernel_test_out(&t, "Out", WEFT_FP32, y, 1, 6, 1));
+    kernel_put_int(&t, "group", 2);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(y, ((float[]){0, 3, 1, 4, 2, 5}), sizeof y);
+    kernel_test_fini(&t);
+    kernel_test_init(&t, "shuffle_channel_grad");
+    add_axis_of_one(kernel_test_in(&t, "Out@GRAD", WEFT_FP32, y, 1, 6, 1));
+    add_axis_of_one(kernel_test_out(&t, "X@GRAD", WEFT_FP32, dx, 1, 6, 1));
+    kernel_put_int(&t, "group", 2);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(dx, x, sizeof dx);
+    kernel_test_fini(&t);
+}
+
 /* Level 0 fails, the others count. */
 Test(kernels_cases, check_numerics_stops_at_level_0) {
     kernel_test t;

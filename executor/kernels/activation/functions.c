@@ -57,6 +57,7 @@ static inline double logit(double x, double eps) {
 }
 
 #define BRELU (x < a ? a : x > b ? b : x)
+#define HELD (x < -a ? -a : x > a ? a : x)
 #define SELU(exp_minus_1) (x > 0 ? a * x : a * b * exp_minus_1(x))
 #define CELU(exp_minus_1) (x > 0 ? x : a * exp_minus_1(x / a))
 #define SOFTSHRINK (x > a ? x - a : x < -a ? x + a : x - x)
@@ -66,6 +67,7 @@ static inline double logit(double x, double eps) {
 /* F(name, fp32, fp64): forward, of x and parameters a and b. */
 #define FORWARD(F)                                                                                                     \
     F(brelu, BRELU, BRELU)                                                                                             \
+    F(soft_relu, log1pf(vm_exp(HELD)), log1p(exp(HELD)))                                                               \
     F(mish, x *vm_tanh(softened_fp32(x, a)), x *tanh(softened(x, a)))                                                  \
     F(selu, SELU(expm1f), SELU(expm1))                                                                                 \
     F(celu, CELU(expm1f), CELU(expm1))                                                                                 \
@@ -106,6 +108,7 @@ static inline double logit(double x, double eps) {
 /* G(name, fp32, fp64): gradient, of g and x; x is X or Out, as the row in ops.def has it. */
 #define BACKWARD(G)                                                                                                    \
     G(brelu, x > a && x < b ? g : g * 0, x > a && x < b ? g : g * 0)                                                   \
+    G(soft_relu, x <= -a || x >= a ? g * 0 : g * (1 - vm_exp(-x)), x <= -a || x >= a ? g * 0 : g * (1 - exp(-x)))      \
     G(mish, g *mish_slope_fp32(x, a), g *mish_slope(x, a))                                                             \
     G(selu, SELU_GRAD, SELU_GRAD)                                                                                      \
     G(celu, x > 0 ? g : g * expf(x / a), x > 0 ? g : g * exp(x / a))                                                   \
@@ -116,7 +119,7 @@ static inline double logit(double x, double eps) {
     G(softsign, g / ((1 + fabsf(x)) * (1 + fabsf(x))), g / ((1 + fabs(x)) * (1 + fabs(x))))                            \
     G(stanh, (double)g *stanh_slope((double)x, (double)a, (double)b), g *stanh_slope(x, a, b))                         \
     G(logsigmoid, g *sigmoid_fp32(-x), g *sigmoid(-x))                                                                 \
-    G(logit, x < a || x > 1 - a ? g * 0 : g / (x * (1 - x)), x < a || x > 1 - a ? g * 0 : g / (x * (1 - x)))           \
+    G(logit, x<a || x> 1 - a ? g * 0 : g / (x * (1 - x)), x < a || x > 1 - a ? g * 0 : g / (x * (1 - x)))              \
     G(acos, -g / sqrtf(1 - x * x), -g / sqrt(1 - x * x))                                                               \
     G(asin, g / sqrtf(1 - x * x), g / sqrt(1 - x * x))                                                                 \
     G(atan, g / (1 + x * x), g / (1 + x * x))                                                                          \

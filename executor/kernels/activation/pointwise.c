@@ -124,6 +124,7 @@ static const op_parameters parameters[] = {
     {"pow", "pow_grad", {{"factor", 1, "FactorTensor"}}},
     {"clip", "clip_grad", {{"min", 0, "Min"}, {"max", 0, "Max"}}},
     {"brelu", "brelu_grad", {{"t_min", 0, NULL}, {"t_max", 24, NULL}}},
+    {"soft_relu", "soft_relu_grad", {{"threshold", 40, NULL}}},
     {"mish", "mish_grad", {{"threshold", 20, NULL}}},
     {"selu", "selu_grad", {{"scale", 1.0507009873554804, NULL}, {"alpha", 1.6732632423543772, NULL}}},
     {"celu", "celu_grad", {{"alpha", 1, NULL}}},

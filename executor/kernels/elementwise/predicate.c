@@ -73,6 +73,35 @@ const kernel kernel_isfinite_v2 = {prepare_question, run_finite};
 const kernel kernel_isinf_v2 = {prepare_question, run_infinite};
 const kernel kernel_isnan_v2 = {prepare_question, run_nan};
 
+/* Of Paddle 1: whether it holds of one element. */
+static weft_status prepare_any(kernel_prepare *p) {
+    const tensor *x = type_in(p, 0), *out = type_out(p, 0);
+    TRY(require_present(p, x, "X"));
+    if (dtype_is_complex(x->dtype))
+        return kernel_unsupported(p, "expected real numbers, found %s", dtype_text(x->dtype));
+    TRY(require_present(p, out, "Out"));
+    TRY(require_numel(p, out, 1, "Out"));
+    if (out->dtype == WEFT_BOOL) return NULL;
+    return kernel_unsupported(p, "expected Out of bool, found %s", dtype_text(out->dtype));
+}
+
+static weft_status ask_any(const kernel_call *c, question q) {
+    const tensor *x = arg_in(c, 0);
+    bool found = false;
+    for (int64_t i = 0; i < x->numel && !found; i++) found = q(tensor_number(x, i));
+    *(uint8_t *)arg_out(c, 0)->data = found;
+    return NULL;
+}
+static weft_status run_any_infinite(const kernel_call *c) {
+    return ask_any(c, is_infinite);
+}
+static weft_status run_any_nan(const kernel_call *c) {
+    return ask_any(c, is_nan);
+}
+
+const kernel kernel_isinf = {prepare_any, run_any_infinite};
+const kernel kernel_isnan = {prepare_any, run_any_nan};
+
 /* --- allclose: |a - b| <= atol + rtol * |b| everywhere ------------------------------------------------------------ */
 
 enum { CLOSE_IN_A, CLOSE_IN_B, CLOSE_IN_ATOL, CLOSE_IN_RTOL };

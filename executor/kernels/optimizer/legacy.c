@@ -1,10 +1,13 @@
-/* legacy.c: optimizers that are ops without a master copy: decayed AdaGrad and FTRL.
+/* legacy.c: optimizers that are ops without a master copy: decayed AdaGrad, FTRL and proximal gradient
+ * descent.
  *
  *   decayed_adagrad   m = decay m + (1 - decay) g^2,  param -= rate * g / (sqrt(m) + epsilon)
  *   ftrl              s = squares + g^2, linear += g - (s^-p - squares^-p) / rate * param with p = lr_power,
  *                     param = (l1 sign(linear) - linear) / (s^-p / rate + 2 l2), or 0 where |linear| <= l1
+ *   proximal_gd       p = param - rate * g, param = sign(p) max(0, |p| - rate * l1) / (1 + rate * l2)
  *
- * Source: phi/kernels/impl/{decayed_adagrad,ftrl}_kernel_impl.h, with 1e-10 added to l1 and l2 as there. */
+ * Source: phi/kernels/impl/{decayed_adagrad,ftrl}_kernel_impl.h, with 1e-10 added to l1 and l2 as there;
+ * fluid/operators/optimizers/proximal_gd_op.h. */
 #include <math.h>
 
 #include "executor/kernels/optimizer/optimizer.h"
@@ -37,6 +40,19 @@ typedef struct legacy_rule {
             squares[i] = (real)s;                                                                                      \
             linear[i] = (real)l;                                                                                       \
             param[i] = fabs(l) > rule->l1 ? (real)shrunk : 0;                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void proximal_##suffix(const void *state, const update *u) {                                                \
+        const legacy_rule *rule = state;                                                                               \
+        real rate = (real)rule->rate, off = rate * (real)rule->l1, by = 1 + rate * (real)rule->l2;                     \
+        real *restrict param = u->param;                                                                               \
+        const real *restrict grad = u->grad;                                                                           \
+        for (int64_t i = 0; i < u->n; i++) {                                                                           \
+            real p = param[i] - rate * grad[i];                                                                        \
+            param[i] = (off > 0 && p > 0   ? (p < off ? 0 : p - off)                                                   \
+                        : off > 0 && p < 0 ? (p > -off ? 0 : p + off)                                                  \
+                                           : p) /                                                                      \
+                       by;                                                                                             \
         }                                                                                                              \
     }
 REAL_TYPES(DEFINE_RULES)
@@ -114,3 +130,27 @@ static weft_status run_ftrl(const kernel_call *c) {
 
 const kernel kernel_decayed_adagrad = {prepare_decayed, run_decayed};
 const kernel kernel_ftrl = {prepare_ftrl, run_ftrl};
+
+/* --- proximal_gd -------------------------------------------------------------------------------------------------- */
+
+enum { PROXIMAL_PARAM, PROXIMAL_GRAD, PROXIMAL_RATE };
+
+static weft_status prepare_proximal(kernel_prepare *p) {
+    legacy_rule *rule = KERNEL_STATE(p, legacy_rule);
+    if (!rule) return base_out_of_memory();
+    TRY(prepare_dense(p, PROXIMAL_PARAM, PROXIMAL_GRAD, PROXIMAL_RATE));
+    rule->l1 = attr_float(p->op, "l1", 0);
+    rule->l2 = attr_float(p->op, "l2", 0);
+    return NULL;
+}
+
+static weft_status run_proximal(const kernel_call *c) {
+    const tensor *param = arg_out(c, 0), *grad = arg_in(c, PROXIMAL_GRAD);
+    legacy_rule rule = *(const legacy_rule *)c->state;
+    rule.rate = host_scalar(c, arg_in(c, PROXIMAL_RATE));
+    start_from(param, arg_in(c, PROXIMAL_PARAM));
+    update_apply(c, param, grad, NULL, &rule, (update){.grad = grad->data}, proximal_fp32, proximal_fp64);
+    return NULL;
+}
+
+const kernel kernel_proximal_gd = {prepare_proximal, run_proximal};

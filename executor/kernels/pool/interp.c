@@ -15,8 +15,9 @@ enum { IN_X, IN_OUT_SIZE, IN_SIZES, IN_SCALE, GRAD_IN_OUT_GRAD, OUT = 0 };
 typedef struct interp_state {
     images in, out;
     bool corners, middles;
-    int taps;       /* in each dimension: nearest 1, bilinear 2, bicubic 4 */
-    float scale[2]; /* 0: not given */
+    int taps;        /* in each dimension: nearest 1, bilinear 2, bicubic 4 */
+    bool by_extents; /* of Paddle 1: scales give extents alone */
+    float scale[2];  /* 0: not given */
 } interp_state;
 
 enum { TAPS = 4 };
@@ -36,6 +37,8 @@ static weft_status prepare_pair(kernel_prepare *p, const tensor *y) {
     TRY(images_prepare(p, x, format, &s->in));
     TRY(images_prepare(p, y, format, &s->out));
     TRY(require_same_dtype(p, x, y, "Out"));
+    if (s->in.count != s->out.count || s->in.channels != s->out.channels)
+        return kernel_unsupported(p, "expected Out of X's batch and channels");
     s->taps = strcmp(method, "nearest") == 0    ? 1
               : strcmp(method, "bilinear") == 0 ? 2
               : strcmp(method, "bicubic") == 0  ? TAPS
@@ -100,7 +103,7 @@ static sample sample_at(const interp_state *s, float ratio, int64_t i, int64_t e
 static const sample *make_samples(const kernel_call *c, const interp_state *s) {
     sample *samples = c->workspace;
     float scale[2] = {s->scale[0], s->scale[1]};
-    const tensor *given = arg_in(c, IN_SCALE);
+    const tensor *given = s->by_extents ? NULL : arg_in(c, IN_SCALE);
     for (int d = 0; d < 2 && given; d++) scale[d] = (float)host_scalar_at(c, given, given->numel == 2 ? d : 0);
     float down = ratio_of(s, s->in.height, s->out.height, scale[0]);
     float across = ratio_of(s, s->in.width, s->out.width, scale[1]);
@@ -204,6 +207,20 @@ static weft_status run_grad(const kernel_call *c) {
 const kernel kernel_bilinear_interp_v2 = {prepare, run};
 const kernel kernel_bilinear_interp_v2_grad = {prepare_grad, run_grad};
 
+static weft_status prepare_by_extents(kernel_prepare *p) {
+    TRY(prepare(p));
+    ((interp_state *)p->state)->by_extents = true;
+    return NULL;
+}
+static weft_status prepare_grad_by_extents(kernel_prepare *p) {
+    TRY(prepare_grad(p));
+    ((interp_state *)p->state)->by_extents = true;
+    return NULL;
+}
+
+const kernel kernel_bilinear_interp = {prepare_by_extents, run};
+const kernel kernel_bilinear_interp_grad = {prepare_grad_by_extents, run_grad};
+
 /* --- by the nearest element: volumes too -------------------------------------------------------------------------- */
 
 enum { VOLUME_NDIM = 5 };
@@ -214,6 +231,12 @@ static weft_status prepare_nearest(kernel_prepare *p) {
 static weft_status prepare_nearest_grad(kernel_prepare *p) {
     return type_in(p, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d_grad.prepare(p) : prepare_grad(p);
 }
+static weft_status prepare_nearest_by_extents(kernel_prepare *p) {
+    return type_in(p, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d.prepare(p) : prepare_by_extents(p);
+}
+static weft_status prepare_nearest_grad_by_extents(kernel_prepare *p) {
+    return type_in(p, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d_grad.prepare(p) : prepare_grad_by_extents(p);
+}
 static weft_status run_nearest(const kernel_call *c) {
     return arg_in(c, IN_X)->ndim == VOLUME_NDIM ? kernel_interp3d.run(c) : run(c);
 }
@@ -223,3 +246,5 @@ static weft_status run_nearest_grad(const kernel_call *c) {
 
 const kernel kernel_nearest_interp_v2 = {prepare_nearest, run_nearest};
 const kernel kernel_nearest_interp_v2_grad = {prepare_nearest_grad, run_nearest_grad};
+const kernel kernel_nearest_interp = {prepare_nearest_by_extents, run_nearest};
+const kernel kernel_nearest_interp_grad = {prepare_nearest_grad_by_extents, run_nearest_grad};

@@ -71,17 +71,23 @@ static weft_status run_multiplex_grad(const kernel_call *c) {
 const kernel kernel_multiplex = {prepare_multiplex, run_multiplex};
 const kernel kernel_multiplex_grad = {prepare_multiplex_grad, run_multiplex_grad};
 
-/* --- crop_tensor: a box of X -------------------------------------------------------------------------------------- */
+/* --- crop_tensor, crop: a box of X -------------------------------------------------------------------------------- */
 
-enum { CROP_X, CROP_OFFSETS = 2, CROP_GRAD_OFFSETS = 1, CROP_OUT_GRAD = 3 };
+/* Slots of where the box begins: a tensor; a list of tensors, or none (0). */
+typedef struct crop_slots {
+    int offsets, list, out_grad;
+} crop_slots;
+static const crop_slots crop_tensor = {2, 3, 0}, crop_tensor_grad = {1, 2, 3}, crop = {2, 0, 0}, crop_grad = {1, 0, 2};
+enum { CROP_X };
 
 typedef struct crop_state {
     loops box;
-    int ndim, given; /* slot of Offsets; behind it that of OffsetsTensor */
+    int ndim;
+    const crop_slots *slots;
     int64_t offsets[WEFT_MAX_RANK], most[WEFT_MAX_RANK], strides[WEFT_MAX_RANK]; /* of the whole */
 } crop_state;
 
-static weft_status prepare_crop(kernel_prepare *p, const tensor *whole, const tensor *box, bool is_gradient) {
+static weft_status prepare_box(kernel_prepare *p, const tensor *whole, const tensor *box, const crop_slots *slots) {
     crop_state *s = KERNEL_STATE(p, crop_state);
     if (!s) return base_out_of_memory();
     size_t n;
@@ -93,7 +99,8 @@ static weft_status prepare_crop(kernel_prepare *p, const tensor *whole, const te
     if (box->ndim != whole->ndim || (n && n != (size_t)whole->ndim))
         return kernel_unsupported(p, "expected %d extents and offsets, found %d and %zu", whole->ndim, box->ndim, n);
     s->ndim = whole->ndim;
-    s->given = is_gradient ? CROP_GRAD_OFFSETS : CROP_OFFSETS;
+    s->slots = slots;
+    bool is_gradient = slots->out_grad > 0;
     strides_dense(whole->ndim, whole->dims, s->strides);
     memcpy(strides[is_gradient ? 0 : 1], s->strides, sizeof s->strides);
     strides_dense(box->ndim, box->dims, strides[is_gradient ? 1 : 0]);
@@ -105,16 +112,22 @@ static weft_status prepare_crop(kernel_prepare *p, const tensor *whole, const te
     return NULL;
 }
 static weft_status prepare_crop_tensor(kernel_prepare *p) {
-    return prepare_crop(p, type_in(p, CROP_X), type_out(p, 0), false);
+    return prepare_box(p, type_in(p, CROP_X), type_out(p, 0), &crop_tensor);
 }
 static weft_status prepare_crop_tensor_grad(kernel_prepare *p) {
-    return prepare_crop(p, type_out(p, 0), type_in(p, CROP_OUT_GRAD), true);
+    return prepare_box(p, type_out(p, 0), type_in(p, crop_tensor_grad.out_grad), &crop_tensor_grad);
+}
+static weft_status prepare_crop(kernel_prepare *p) {
+    return prepare_box(p, type_in(p, CROP_X), type_out(p, 0), &crop);
+}
+static weft_status prepare_crop_grad(kernel_prepare *p) {
+    return prepare_box(p, type_out(p, 0), type_in(p, crop_grad.out_grad), &crop_grad);
 }
 
 /* Where the box begins, in bytes: a tensor or a list of tensors counts before the attr. */
 static weft_status find_box(const kernel_call *c, size_t nbytes, size_t *out_first) {
     const crop_state *s = c->state;
-    const tensor *given = arg_in(c, s->given), *list = arg_in(c, s->given + 1);
+    const tensor *given = arg_in(c, s->slots->offsets), *list = s->slots->list ? arg_in(c, s->slots->list) : NULL;
     int64_t first = 0;
     for (int d = 0; d < s->ndim; d++) {
         int64_t offset = given ? host_integer(c, given, d) : list ? host_integer(c, list + d, 0) : s->offsets[d];
@@ -142,12 +155,14 @@ static weft_status run_crop_tensor_grad(const kernel_call *c) {
     size_t nbytes = weft_dtype_nbytes(dx->dtype), first = 0;
     TRY(find_box(c, nbytes, &first));
     tensor_clear(dx);
-    copy_loops(&s->box, nbytes, (char *)dx->data + first, arg_in(c, CROP_OUT_GRAD)->data);
+    copy_loops(&s->box, nbytes, (char *)dx->data + first, arg_in(c, s->slots->out_grad)->data);
     return NULL;
 }
 
 const kernel kernel_crop_tensor = {prepare_crop_tensor, run_crop_tensor};
 const kernel kernel_crop_tensor_grad = {prepare_crop_tensor_grad, run_crop_tensor_grad};
+const kernel kernel_crop = {prepare_crop, run_crop_tensor};
+const kernel kernel_crop_grad = {prepare_crop_grad, run_crop_tensor_grad};
 
 /* --- fill_diagonal of a matrix; wrapped, the diagonal begins anew below a tall one -------------------------------- */
 

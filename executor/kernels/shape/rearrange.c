@@ -68,13 +68,13 @@ static weft_status prepare_unshuffle_grad(kernel_prepare *p) {
     return prepare_pixels(p, "downscale_factor", true);
 }
 
-static weft_status prepare_groups(kernel_prepare *p, bool back) {
+static weft_status prepare_groups(kernel_prepare *p, const char *attr, bool back) {
     const tensor *x = type_in(p, IN_X);
     TRY(check_image(p, x));
-    int64_t groups = attr_int(p->op, "groups", 1), channels = x->dims[is_last(p) ? 3 : 1];
+    int64_t groups = attr_int(p->op, attr, 1), channels = x->dims[is_last(p) ? 3 : 1];
     if (groups < 1 || channels % groups)
-        return kernel_unsupported(p, "expected groups that divide %lld channels, found %lld", (long long)channels,
-                                  (long long)groups);
+        return kernel_unsupported(p, "%s: expected a number that divides %lld channels, found %lld", attr,
+                                  (long long)channels, (long long)groups);
     static const int last_axis[] = {0, 2, 1}, axis[] = {0, 2, 1, 3};
     if (is_last(p))
         return prepare_view(p, 3, (const int64_t[]){x->dims[0] * x->dims[1] * x->dims[2], groups, channels / groups},
@@ -84,10 +84,16 @@ static weft_status prepare_groups(kernel_prepare *p, bool back) {
 }
 
 static weft_status prepare_channels(kernel_prepare *p) {
-    return prepare_groups(p, false);
+    return prepare_groups(p, "groups", false);
 }
 static weft_status prepare_channels_grad(kernel_prepare *p) {
-    return prepare_groups(p, true);
+    return prepare_groups(p, "groups", true);
+}
+static weft_status prepare_older_channels(kernel_prepare *p) {
+    return prepare_groups(p, "group", false);
+}
+static weft_status prepare_older_channels_grad(kernel_prepare *p) {
+    return prepare_groups(p, "group", true);
 }
 
 static weft_status run(const kernel_call *c) {
@@ -102,3 +108,5 @@ const kernel kernel_pixel_unshuffle = {prepare_unshuffle, run};
 const kernel kernel_pixel_unshuffle_grad = {prepare_unshuffle_grad, run};
 const kernel kernel_channel_shuffle = {prepare_channels, run};
 const kernel kernel_channel_shuffle_grad = {prepare_channels_grad, run};
+const kernel kernel_shuffle_channel = {prepare_older_channels, run};
+const kernel kernel_shuffle_channel_grad = {prepare_older_channels_grad, run};
