@@ -228,6 +228,7 @@ static weft_status trace(const rewriting *r) {
     TRY(diagonal_of(r, x, &line));
     TRY(unroll_make(r->u, r->op, "reduce_sum", &op));
     TRY(last_axis(op));
+    TRY(weft_op_set_attr_int(op, "out_dtype", shape_env_get(&r->u->env, x).dtype)); /* a sum of int32 would be wider */
     TRY(weft_op_add_input(op, "X", line));
     TRY(weft_op_add_output(op, "Out", out));
     return unroll_emit(r->u, op);

@@ -80,6 +80,12 @@ def integers(rng, case):
         c.append(case('sign', kind, {'X': whole(kind, 2, 3) - 3}, {'Out': kind}))
         c.append(case('bitwise_not', kind, {'X': whole(kind, 2, 3)}, {'Out': kind}))
         c.append(case('elementwise_floordiv', kind, {'X': whole(kind, 2, 3), 'Y': whole(kind, 3)}, {'Out': kind}, {'axis': -1}))
+    for kind in ('int8', 'int16'):
+        for op in ('bitwise_and', 'bitwise_or', 'bitwise_xor'):
+            c.append(case(op, kind, {'X': whole(kind, 2, 3) - 3, 'Y': whole(kind, 3)}, {'Out': kind}))
+    c.append(case('trace', 'int32', {'Input': whole('int32', 3, 4)}, {'Out': 'int32'}, {'offset': 0, 'axis1': 0, 'axis2': 1}))
+    truths, at = np.array([True, False, True, False]), np.array([0, 3], 'int64')
+    c.append(case('index_put', 'bool', {'x': truths, 'indices': [at], 'value': np.array([False, True])}, {'out': 'bool'}, {'accumulate': False}))
     c.append(case('arg_max', 'int16', {'X': whole('int16', 2, 3)}, {'Out': 'int64'}, {'axis': 1, 'keepdims': False, 'flatten': False, 'dtype': 3}))
     c.append(case('reduce_sum', 'int16', {'X': whole('int16', 2, 3)}, {'Out': 'int16'}, {'dim': [1], 'keep_dim': False, 'reduce_all': False}))
     return c
@@ -91,6 +97,9 @@ def complexes(rng, case):
     c, z = [], mixed(2, 3)
     z[0, 1], z[1, 2] = 0, 1j
     c.append(case('logical_not', 'complex', {'X': z}, {'Out': 'bool'}))
+    for op in ('logical_and', 'logical_or', 'logical_xor'):
+        c.append(case(op, 'complex', {'X': z, 'Y': z[::-1].copy()}, {'Out': 'bool'}))
+    c.append(case('cumprod', 'complex', {'X': mixed(2, 3)}, {'Out': 'complex64'}, {'dim': 1, 'exclusive': False, 'reverse': False}))
     near = z + np.complex64(1e-4j) * (np.arange(3) == 1)
     for n, gap in {'complex': '1e-5', 'complex_far': '1e-3'}.items():
         c.append(case('isclose', n, {'Input': z, 'Other': near.astype('complex64')}, {'Out': 'bool'}, {'atol': gap, 'rtol': '0', 'equal_nan': False}))

@@ -2,6 +2,7 @@
 #include "executor/kernels/typed.h"
 
 #include <assert.h>
+#include <math.h>
 
 double tensor_scalar(const tensor *t) {
     switch ((int)t->dtype) {
@@ -14,7 +15,7 @@ double tensor_scalar(const tensor *t) {
     case WEFT_BOOL: return *(const uint8_t *)t->data ? 1 : 0;
     case WEFT_BF16: return (double)bf16_to_f32(*(const uint16_t *)t->data);
     case WEFT_FP16: return (double)fp16_to_f32(*(const uint16_t *)t->data);
-    default: return 0;
+    default: return NAN; /* of a complex number: kernels refuse it, and one that forgot to does not go unseen */
     }
 }
 

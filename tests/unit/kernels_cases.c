@@ -593,3 +593,68 @@ Test(kernels_cases, adamax_divides_by_the_largest_gradient) {
     cr_expect_float_eq(param, 1 + 0.1 / 0.5 * 0.5 / 2.75, 1e-6);
     kernel_test_fini(&t);
 }
+
+/* --- element types ------------------------------------------------------------------------------------------------ */
+
+Test(kernels_cases, bits_of_small_integers) {
+    kernel_test t;
+    int8_t a[] = {-128, 127, 5}, b[] = {-1, 15, 3}, out[3];
+    int16_t wide_a[] = {-32768, 0x1234, 5}, wide_b[] = {-1, 0x0ff0, 3}, wide[3];
+    kernel_test_init(&t, "bitwise_and");
+    kernel_test_in(&t, "X", WEFT_INT8, a, 3, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_INT8, b, 3, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_INT8, out, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((int8_t[]){-128, 15, 1}), sizeof out);
+    kernel_test_fini(&t);
+    kernel_test_init(&t, "bitwise_xor");
+    kernel_test_in(&t, "X", WEFT_INT16, wide_a, 3, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_INT16, wide_b, 3, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_INT16, wide, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(wide, ((int16_t[]){32767, 0x1dc4, 6}), sizeof wide);
+    kernel_test_fini(&t);
+}
+
+/* A complex number is true unless both parts are 0. */
+Test(kernels_cases, truths_of_complex_numbers) {
+    kernel_test t;
+    float a[] = {0, 0, 0, 1, 2, 0}, b[] = {0, 1, 0, 1, 0, 0};
+    uint8_t out[3];
+    kernel_test_init(&t, "logical_and");
+    kernel_test_in(&t, "X", WEFT_COMPLEX64, a, 3, -1, -1);
+    kernel_test_in(&t, "Y", WEFT_COMPLEX64, b, 3, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_BOOL, out, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((uint8_t[]){0, 1, 0}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+Test(kernels_cases, products_of_complex_numbers_run) {
+    kernel_test t;
+    double x[] = {1, 1, 0, 2, 3, 0}, out[6];
+    kernel_test_init(&t, "cumprod");
+    kernel_test_in(&t, "X", WEFT_COMPLEX128, x, 3, -1, -1);
+    kernel_test_out(&t, "Out", WEFT_COMPLEX128, out, 3, -1, -1);
+    cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+    cr_expect_arr_eq(out, ((double[]){1, 1, -2, 2, -6, 6}), sizeof out);
+    kernel_test_fini(&t);
+}
+
+/* Put, or added: then either holds. */
+Test(kernels_cases, truths_are_put) {
+    uint8_t x[] = {1, 0, 1, 0}, value[] = {0, 1}, out[4];
+    int64_t at[] = {0, 3};
+    for (int adds = 0; adds < 2; adds++) {
+        kernel_test t;
+        kernel_test_init(&t, "index_put");
+        kernel_test_in(&t, "x", WEFT_BOOL, x, 4, -1, -1);
+        kernel_test_in(&t, "indices", WEFT_INT64, at, 2, -1, -1);
+        kernel_test_in(&t, "value", WEFT_BOOL, value, 2, -1, -1);
+        kernel_test_out(&t, "out", WEFT_BOOL, out, 4, -1, -1);
+        kernel_put_bool(&t, "accumulate", adds);
+        cr_assert_eq(kernel_test_code(&t), WEFT_OK);
+        cr_expect_arr_eq(out, ((uint8_t[]){(uint8_t)adds, 0, 1, 1}), sizeof out);
+        kernel_test_fini(&t);
+    }
+}

@@ -116,7 +116,9 @@ ARITHMETIC(DEFINE_COMPLEX)
     C(less_than, a < b)                                                                                                \
     C(less_equal, a <= b)                                                                                              \
     C(greater_than, a > b)                                                                                             \
-    C(greater_equal, a >= b)                                                                                           \
+    C(greater_equal, a >= b)
+/* Of complex numbers too. */
+#define TRUTHS(C)                                                                                                      \
     C(logical_and, a != 0 && b != 0)                                                                                   \
     C(logical_or, a != 0 || b != 0)                                                                                    \
     C(logical_xor, (a != 0) != (b != 0))
@@ -130,6 +132,7 @@ ARITHMETIC(DEFINE_COMPLEX)
 #define DEFINE_BITWISE(name, operator)                                                                                 \
     DEFINE_RUN(name##_int32, int32_t, int32_t, a operator b)                                                           \
     DEFINE_RUN(name##_int64, int64_t, int64_t, a operator b)                                                           \
+    DEFINE_RUN(name##_int16, int16_t, int16_t, a operator b)                                                           \
     DEFINE_RUN(name##_uint8, uint8_t, uint8_t, a operator b)
 BITWISE(DEFINE_BITWISE)
 #undef DEFINE_BITWISE
@@ -141,11 +144,18 @@ BITWISE(DEFINE_BITWISE)
     DEFINE_RUN(name##_int64, int64_t, uint8_t, expression)                                                             \
     DEFINE_RUN(name##_uint8, uint8_t, uint8_t, expression)
 COMPARISONS(DEFINE_COMPARISON)
+TRUTHS(DEFINE_COMPARISON)
 #undef DEFINE_COMPARISON
+
+#define DEFINE_COMPLEX_TRUTH(name, expression)                                                                         \
+    DEFINE_RUN(name##_complex64, float complex, uint8_t, expression)                                                   \
+    DEFINE_RUN(name##_complex128, double complex, uint8_t, expression)
+TRUTHS(DEFINE_COMPLEX_TRUTH)
+#undef DEFINE_COMPLEX_TRUTH
 
 /* The runs of one op, by element type; half types use fp32's. */
 typedef struct function {
-    binary_fn fp32, fp64, int32, int64, uint8;
+    binary_fn fp32, fp64, int32, int64, uint8, int8, int16;
     bool divides; /* an integer divisor of zero is an error */
     binary_fn complex64, complex128;
 } function;
@@ -175,6 +185,8 @@ static binary_fn function_for(const function *f, weft_dtype dtype) {
     case WEFT_INT64: return f->int64;
     case WEFT_BOOL:
     case WEFT_UINT8: return f->uint8;
+    case WEFT_INT8: return f->int8;
+    case WEFT_INT16: return f->int16;
     case WEFT_COMPLEX64: return f->complex64;
     case WEFT_COMPLEX128: return f->complex128;
     default: return NULL;
@@ -287,22 +299,32 @@ ARITHMETIC(DEFINE_ARITHMETIC)
 #undef DEFINE_ARITHMETIC
 
 /* Comparisons ignore `axis` on Paddle's CPU. */
-#define DEFINE_COMPARISON_KERNEL(name, expression)                                                                     \
+#define COMPARISON_KERNEL(name, ...)                                                                                   \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
         static const function f = {.fp32 = name##_fp32,                                                                \
                                    .fp64 = name##_fp64,                                                                \
                                    .int32 = name##_int32,                                                              \
                                    .int64 = name##_int64,                                                              \
-                                   .uint8 = name##_uint8};                                                             \
+                                   .uint8 = name##_uint8,                                                              \
+                                   __VA_ARGS__};                                                                       \
         return prepare(p, &f, -1);                                                                                     \
     }                                                                                                                  \
     const kernel kernel_##name = {prepare_##name, run};
+#define DEFINE_COMPARISON_KERNEL(name, expression) COMPARISON_KERNEL(name, .complex64 = NULL)
+#define DEFINE_TRUTH_KERNEL(name, expression)                                                                          \
+    COMPARISON_KERNEL(name, .complex64 = name##_complex64, .complex128 = name##_complex128)
 COMPARISONS(DEFINE_COMPARISON_KERNEL)
+TRUTHS(DEFINE_TRUTH_KERNEL)
 #undef DEFINE_COMPARISON_KERNEL
+#undef DEFINE_TRUTH_KERNEL
 
 #define DEFINE_BITWISE_KERNEL(name, operator)                                                                          \
     static weft_status prepare_##name(kernel_prepare *p) {                                                             \
-        static const function f = {.int32 = name##_int32, .int64 = name##_int64, .uint8 = name##_uint8};               \
+        static const function f = {.int32 = name##_int32,                                                              \
+                                   .int64 = name##_int64,                                                              \
+                                   .uint8 = name##_uint8,                                                              \
+                                   .int8 = name##_uint8, /* the same bits */                                           \
+                                   .int16 = name##_int16};                                                             \
         return prepare(p, &f, -1);                                                                                     \
     }                                                                                                                  \
     const kernel kernel_##name = {prepare_##name, run};

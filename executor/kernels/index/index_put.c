@@ -137,6 +137,13 @@ REAL_TYPES(DEFINE_PUT)
 WIDE_INT_TYPES(DEFINE_PUT)
 #undef DEFINE_PUT
 
+/* Added to a truth, either holds. */
+static void put_bool(const put_state *s, void *x, int64_t at, const void *value, int64_t from) {
+    uint8_t *to = (uint8_t *)x + at;
+    const uint8_t *v = (const uint8_t *)value + from;
+    for (int64_t j = 0; j < s->slice; j++) to[j] = v[value_at(s, j)] || (s->adds && to[j]);
+}
+
 typedef void (*put_fn)(const put_state *s, void *x, int64_t at, const void *value, int64_t from);
 
 static put_fn put_of(weft_dtype dtype) {
@@ -145,6 +152,7 @@ static put_fn put_of(weft_dtype dtype) {
     case WEFT_FP64: return put_fp64;
     case WEFT_INT32: return put_int32;
     case WEFT_INT64: return put_int64;
+    case WEFT_BOOL: return put_bool;
     default: return NULL;
     }
 }

@@ -1,4 +1,5 @@
 /* cumprod.c: running products along a dimension; the largest of each group of channels; and gradients. */
+#include <complex.h>
 #include <math.h>
 
 #include "executor/kernels/layout.h"
@@ -12,9 +13,11 @@ static bool is_integer(const tensor *t) {
 static weft_status prepare_split(kernel_prepare *p, const char *attr, int64_t fallback, axis_split **out) {
     axis_split *s = KERNEL_STATE(p, axis_split);
     if (!s) return base_out_of_memory();
-    if (!is_integer(type_in(p, IN_X))) TRY(require_real(p, type_in(p, IN_X), "X"));
+    const tensor *x = type_in(p, IN_X);
+    TRY(require_present(p, x, "X"));
+    if (!is_integer(x) && !dtype_is_complex(x->dtype)) TRY(require_real(p, x, "X"));
     *out = s;
-    return axis_split_prepare(p, type_in(p, IN_X), attr_int(p->op, attr, fallback), s);
+    return axis_split_prepare(p, x, attr_int(p->op, attr, fallback), s);
 }
 
 static weft_status prepare(kernel_prepare *p) {
@@ -32,9 +35,27 @@ static weft_status prepare_grad(kernel_prepare *p) {
     return require_like(p, type_in(p, IN_X), type_in(p, IN_OUT_GRAD), type_in(p, IN_X)->numel, "Out@GRAD");
 }
 
+static void multiply_complex(const axis_split *s, const tensor *x, tensor *out) {
+    for (int64_t k = 0; k < s->outer * s->inner; k++) {
+        double complex product = 1;
+        for (int64_t i = 0; i < s->extent; i++) {
+            int64_t at = (k / s->inner * s->extent + i) * s->inner + k % s->inner;
+            product *= tensor_complex(x, at);
+            if (x->dtype == WEFT_COMPLEX128)
+                ((double complex *)out->data)[at] = product;
+            else
+                ((float complex *)out->data)[at] = (float complex)product;
+        }
+    }
+}
+
 static weft_status run(const kernel_call *c) {
     const axis_split *s = c->state;
     const tensor *x = arg_in(c, IN_X);
+    if (dtype_is_complex(x->dtype)) {
+        multiply_complex(s, x, arg_out(c, 0));
+        return NULL;
+    }
     for (int64_t k = 0; k < s->outer * s->inner; k++) {
         double product = 1;
         uint64_t whole = 1; /* of integers, which wrap */
