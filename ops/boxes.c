@@ -21,6 +21,33 @@ weft_status infer_prior_box(infer *i) {
     return NULL;
 }
 
+/* So many boxes of each cell, and their variances. */
+static weft_status boxes_of_cells(infer *i, int64_t count, bool flat) {
+    const shape *input = infer_in(i, 0);
+    if (!shape_known(input)) return NULL;
+    if (input->ndim != 4) return infer_error(i, "expected Input of 4 dimensions, found %d", input->ndim);
+    const int64_t dims[] = {input->dims[2], input->dims[3], count, 4};
+    const int64_t all[] = {extent_mul(extent_mul(dims[0], dims[1]), count), 4};
+    for (int o = 0; o < 2; o++) shape_set(infer_out(i, o), input->dtype, flat ? 2 : 4, flat ? all : dims);
+    return NULL;
+}
+
+weft_status infer_density_prior_box(infer *i) {
+    size_t n, nratios;
+    const int64_t *densities = attr_ints(i->op, "densities", &n);
+    int64_t count = 0;
+    (void)attr_floats(i->op, "fixed_ratios", &nratios);
+    for (size_t k = 0; k < n; k++) count += densities[k] * densities[k] * (int64_t)nratios;
+    return boxes_of_cells(i, count, attr_bool(i->op, "flatten_to_2d", false));
+}
+
+weft_status infer_anchor_generator(infer *i) {
+    size_t nsizes, nratios;
+    (void)attr_floats(i->op, "anchor_sizes", &nsizes);
+    (void)attr_floats(i->op, "aspect_ratios", &nratios);
+    return boxes_of_cells(i, (int64_t)(nsizes * nratios), false);
+}
+
 weft_status infer_box_coder(infer *i) {
     const shape *prior = infer_in(i, 0), *target = infer_in(i, 2);
     if (!shape_known(prior) || !shape_known(target)) return NULL;

@@ -147,6 +147,18 @@ static double count_einsum_grad(const op_cost_call *c, double weight) {
     return weight * outputs_given(c) * einsum_indices(c, c->in, (int)c->in_first[1]);
 }
 
+/* Products of all channels at every position. */
+static double count_fsp(const op_cost_call *c, double weight) {
+    const shape *x = input(c, "X"), *y = input(c, "Y");
+    return x && y ? weight * numel(x) * extent(y, 1) : 0;
+}
+
+/* Products of each row with all weights. */
+static double count_gru_unit(const op_cost_call *c, double weight) {
+    const shape *before = input(c, "HiddenPrev"), *w = input(c, "Weight");
+    return before && w ? weight * extent(before, 0) * numel(w) : 0;
+}
+
 /* A product of matrices, and what is added to it. */
 static double count_addmm(const op_cost_call *c, double weight) {
     const shape *a = input(c, "mat1");

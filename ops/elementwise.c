@@ -40,6 +40,14 @@ weft_status infer_elementwise(infer *i) {
     return infer_pair(i, attr_int(i->op, "axis", -1), WEFT_DTYPE_NONE);
 }
 
+/* Of integers a number of fp64. */
+weft_status infer_atan2(infer *i) {
+    TRY(infer_pair(i, -1, WEFT_DTYPE_NONE));
+    shape *out = infer_out(i, 0);
+    if (out && (out->dtype == WEFT_INT32 || out->dtype == WEFT_INT64)) out->dtype = WEFT_FP64;
+    return NULL;
+}
+
 /* Paddle's comparisons ignore `axis` on CPU. */
 weft_status infer_compare(infer *i) {
     return infer_pair(i, -1, WEFT_BOOL);

@@ -121,3 +121,13 @@ weft_status infer_multi_dot(infer *i) {
     *infer_out(i, 0) = out;
     return NULL;
 }
+
+/* A number for each channel of X and each of Y. */
+weft_status infer_fsp(infer *i) {
+    const shape *x = infer_in(i, 0), *y = infer_in(i, 1);
+    if (!shape_known(x) || !shape_known(y)) return NULL;
+    if (x->ndim != 4 || y->ndim != 4)
+        return infer_error(i, "expected X and Y of 4 dimensions, found %d and %d", x->ndim, y->ndim);
+    shape_set(infer_out(i, 0), x->dtype, 3, (const int64_t[]){x->dims[0], x->dims[1], y->dims[1]});
+    return NULL;
+}

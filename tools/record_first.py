@@ -3,7 +3,8 @@ import numpy as np
 
 
 def cases(rng, f32, case):
-    return resized(f32, case) + moved(rng, f32, case) + seen(f32, case) + losses(rng, f32, case) + updates(f32, case)
+    return resized(f32, case) + moved(rng, f32, case) + seen(f32, case) + losses(rng, f32, case) + updates(f32, case) + \
+        blocks(f32, case) + boxes(f32, case) + by_rows(f32, case)
 
 
 def resized(f32, case):
@@ -75,4 +76,43 @@ def updates(f32, case):
     for n, (l1, l2) in {'both': (0.4, 0.2), 'square': (0.0, 0.5)}.items():
         c.append(case('proximal_gd', n, {'Param': f32(3, 4), 'Grad': f32(3, 4), 'LearningRate': rate}, {'ParamOut': 'float32'}, {'l1': l1, 'l2': l2},
                       same={'ParamOut': 'Param'}))
+    return c
+
+
+def blocks(f32, case):
+    """Small blocks of models."""
+    c = []
+    for n, (dims, alpha, beta) in {'a': ((2, 3, 6), 0.75, 1.25), 'pair': ((1, 2, 2), 1.0, 1.0), 'f64': ((2, 2, 4), 0.5, 2.0)}.items():
+        x = f32(*dims).astype('float64' if n == 'f64' else 'float32')
+        c.append(case('add_position_encoding', n, {'X': x}, {'Out': str(x.dtype)}, {'alpha': alpha, 'beta': beta}, ['X'], 'Out'))
+    for n, kind in {'a': 'float32', 'f64': 'float64'}.items():
+        c.append(case('fsp', n, {'X': f32(2, 3, 2, 5).astype(kind), 'Y': f32(2, 4, 2, 5).astype(kind)}, {'Out': kind}, {}, ['X', 'Y'], 'Out'))
+    rnn = {'Input': f32(3, 12), 'HiddenPrev': f32(3, 4), 'Weight': f32(4, 12)}
+    for n, (attrs, bias) in {'bias': ({}, True), 'plain': ({}, False), 'origin': (dict(origin_mode=True), True), 'relu': (dict(activation=3, gate_activation=0), True)}.items():
+        inputs = {**rnn, 'Bias': f32(1, 12)} if bias else rnn
+        c.append(case('gru_unit', n, inputs, {'Gate': 'float32', 'ResetHiddenPrev': 'float32', 'Hidden': 'float32'},
+                      {'activation': 2, 'gate_activation': 1, 'origin_mode': False, **attrs}, list(inputs), 'Hidden'))
+    return c
+
+
+def boxes(f32, case):
+    c = []
+    for n, (clip, flat, steps) in {'a': (False, False, (0.0, 0.0)), 'flat': (True, True, (4.0, 5.0))}.items():
+        c.append(case('density_prior_box', n, {'Input': f32(1, 2, 2, 3), 'Image': f32(1, 3, 9, 12)}, {'Boxes': 'float32', 'Variances': 'float32'},
+                      {'variances': [0.1, 0.1, 0.2, 0.2], 'clip': clip, 'flatten_to_2d': flat, 'step_w': steps[0], 'step_h': steps[1], 'offset': 0.5,
+                       'fixed_sizes': [3.0, 5.0], 'fixed_ratios': [1.0, 2.0], 'densities': [2, 1]}))
+    c.append(case('anchor_generator', 'a', {'Input': f32(1, 2, 2, 3)}, {'Anchors': 'float32', 'Variances': 'float32'},
+                  {'anchor_sizes': [32.0, 64.0], 'aspect_ratios': [0.5, 1.0, 2.0], 'variances': [0.1, 0.1, 0.2, 0.2], 'stride': [16.0, 8.0], 'offset': 0.5}))
+    return c
+
+
+def by_rows(f32, case):
+    """Momentum of the rows (columns) that Index names; the others have a gradient of 0."""
+    c, rate = [], np.array([0.1], 'float32')
+    for n, (axis, attrs) in {'rows': (0, {}), 'columns': (1, {}), 'nesterov': (0, dict(use_nesterov=True)), 'decay': (0, dict(regularization_method='l2_decay', regularization_coeff=0.3)), 'twice': (0, {})}.items():
+        index = np.array([2, 2] if n == 'twice' else [2, 0], 'int64' if axis else 'int32')
+        c.append(case('sparse_momentum', n, {'Param': f32(4, 3), 'Grad': f32(4, 2) if axis else f32(2, 3), 'Velocity': f32(4, 3), 'Index': index, 'LearningRate': rate},
+                      {'ParamOut': 'float32', 'VelocityOut': 'float32'},
+                      {'mu': 0.9, 'axis': axis, 'use_nesterov': False, 'regularization_method': '', 'regularization_coeff': 0.0, 'multi_precision': False, 'rescale_grad': 0.5, **attrs},
+                      same={'ParamOut': 'Param', 'VelocityOut': 'Velocity'}))
     return c

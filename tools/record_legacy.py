@@ -83,6 +83,12 @@ def integers(rng, case):
     for kind in ('int8', 'int16'):
         for op in ('bitwise_and', 'bitwise_or', 'bitwise_xor'):
             c.append(case(op, kind, {'X': whole(kind, 2, 3) - 3, 'Y': whole(kind, 3)}, {'Out': kind}))
+    for kind in ('int32', 'int64'):
+        c.append(case('atan2', kind, {'X1': whole(kind, 2, 3) - 3, 'X2': whole(kind, 2, 3) - 3}, {'Out': 'float64'}))
+    line = np.array([1, 3, 3, 6], 'float32')
+    for n, (line, values) in {'numbers': (line, np.array([3, 0, 7], 'int64')), 'whole': (line.astype('int64'), np.array([2.5, 3, 6.5], 'float64')),
+                              'wide': (line, np.array([3, 3.0000001], 'float64'))}.items():
+        c.append(case('searchsorted', 'mixed_' + n, {'SortedSequence': line, 'Values': values}, {'Out': 'int64'}, {'out_int32': False, 'right': False}))
     c.append(case('trace', 'int32', {'Input': whole('int32', 3, 4)}, {'Out': 'int32'}, {'offset': 0, 'axis1': 0, 'axis2': 1}))
     truths, at = np.array([True, False, True, False]), np.array([0, 3], 'int64')
     c.append(case('index_put', 'bool', {'x': truths, 'indices': [at], 'value': np.array([False, True])}, {'out': 'bool'}, {'accumulate': False}))

@@ -7,17 +7,17 @@
 
 #include "executor/kernels/layout.h"
 
-/* An element as a double, or an integer where the type is one: both order all elements of one tensor. */
+/* Elements as doubles, or as integers where both are: these order all elements of one tensor. */
 static bool is_integer(weft_dtype d) {
     return d == WEFT_INT32 || d == WEFT_INT64;
 }
 
 static int compare_elements(const tensor *a, int64_t i, const tensor *b, int64_t j) {
-    if (is_integer(a->dtype)) {
+    if (is_integer(a->dtype) && is_integer(b->dtype)) {
         int64_t x = tensor_integer(a, i), y = tensor_integer(b, j);
         return (x > y) - (x < y);
     }
-    double x = tensor_real(a, i), y = tensor_real(b, j);
+    double x = tensor_number(a, i), y = tensor_number(b, j);
     if (isnan(x) || isnan(y)) return isnan(x) - isnan(y);
     return (x > y) - (x < y);
 }
@@ -69,8 +69,7 @@ static weft_status prepare_searchsorted(kernel_prepare *p) {
     if (!s) return base_out_of_memory();
     const tensor *sorted = type_in(p, 0), *values = type_in(p, 1), *out = type_out(p, 0);
     TRY(require_ordered(p, sorted, "SortedSequence"));
-    TRY(require_present(p, values, "Values"));
-    TRY(require_same_dtype(p, sorted, values, "Values"));
+    TRY(require_ordered(p, values, "Values"));
     TRY(require_integers(p, out, "Out"));
     if (sorted->ndim < 1) return kernel_unsupported(p, "expected a SortedSequence of 1 dimension or more");
     s->length = sorted->dims[sorted->ndim - 1];
@@ -221,7 +220,8 @@ static weft_status run_unique(const kernel_call *c) {
 
 const kernel kernel_unique = {prepare_unique, run_unique};
 
-/* --- unique_consecutive: runs of equal slices, in the order in which they stand ------------------------------------ */
+/* --- unique_consecutive: runs of equal slices, in the order in which they stand ------------------------------------
+ */
 
 enum { RUN_VALUES, RUN_INDEX, RUN_COUNTS };
 

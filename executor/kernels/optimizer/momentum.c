@@ -1,4 +1,5 @@
-/* momentum.c: gradient descent with momentum, for one parameter and for many at once (merged_momentum).
+/* momentum.c: gradient descent with momentum, for one parameter, for many at once
+ * (merged_momentum), and of some rows of the gradient (sparse_momentum).
  *
  *   velocity = mu * velocity + g,   param -= rate * velocity, or rate * (g + mu * velocity) with Nesterov
  *
@@ -153,3 +154,76 @@ static weft_status run_merged(const kernel_call *c) {
 }
 
 const kernel kernel_merged_momentum = {prepare_merged, run_merged};
+
+/* --- sparse_momentum: Grad has the rows (columns) that Index names, in any order; of one named twice both ----------
+ */
+
+enum { SPARSE_PARAM, SPARSE_GRAD, SPARSE_VELOCITY, SPARSE_INDEX, SPARSE_RATE, SPARSE_MASTER, SPARSE_AXIS };
+
+typedef struct sparse_rule {
+    momentum_rule rule;
+    double scale;
+    axis_split param, grad; /* around the axis */
+} sparse_rule;
+
+static weft_status prepare_sparse(kernel_prepare *p) {
+    sparse_rule *s = KERNEL_STATE(p, sparse_rule);
+    if (!s) return base_out_of_memory();
+    const tensor *param = type_in(p, SPARSE_PARAM), *grad = type_in(p, SPARSE_GRAD), *index = type_in(p, SPARSE_INDEX);
+    int64_t axis = attr_int(p->op, "axis", 0);
+    TRY(require_real(p, param, "Param"));
+    TRY(require_present(p, grad, "Grad"));
+    TRY(require_same_dtype(p, param, grad, "Grad"));
+    TRY(require_present(p, index, "Index"));
+    TRY(require_integers(p, index, "Index"));
+    TRY(require_present(p, type_in(p, SPARSE_RATE), "LearningRate"));
+    if (type_in(p, SPARSE_MASTER) || type_in(p, SPARSE_AXIS))
+        return kernel_unsupported(p, "expected neither MasterParam nor Axis");
+    TRY(axis_split_prepare(p, param, axis, &s->param));
+    TRY(axis_split_prepare(p, grad, axis, &s->grad));
+    if (grad->ndim != param->ndim || s->grad.outer != s->param.outer || s->grad.inner != s->param.inner)
+        return kernel_unsupported(p, "expected Grad that differs from Param along axis %lld alone", (long long)axis);
+    TRY(require_numel(p, index, s->grad.extent, "Index"));
+    TRY(require_like(p, param, type_in(p, SPARSE_VELOCITY), param->numel, "Velocity"));
+    TRY(require_like(p, param, type_out(p, OUT_VELOCITY), param->numel, "VelocityOut"));
+    TRY(require_like(p, param, type_out(p, OUT_PARAM), param->numel, "ParamOut"));
+    bool l2 = strcmp(attr_string(p->op, "regularization_method", ""), "l2_decay") == 0;
+    s->rule = (momentum_rule){0, attr_float(p->op, "mu", 0.9), l2 ? attr_float(p->op, "regularization_coeff", 0) : 0,
+                              attr_bool(p->op, "use_nesterov", false)};
+    s->scale = attr_float(p->op, "rescale_grad", 1);
+    p->workspace_nbytes = tensor_nbytes(param);
+    return NULL;
+}
+
+/* The gradient of the whole parameter: zeros where Index names none. */
+static weft_status spread_gradient(const kernel_call *c, const sparse_rule *s, tensor *out) {
+    const tensor *grad = arg_in(c, SPARSE_GRAD), *index = arg_in(c, SPARSE_INDEX);
+    tensor_clear(out);
+    for (int64_t i = 0; i < grad->numel; i++) {
+        int64_t inner = i % s->grad.inner, k = i / s->grad.inner % s->grad.extent;
+        int64_t outer = i / s->grad.inner / s->grad.extent, row = tensor_integer(index, k);
+        if (row < 0 || row >= s->param.extent)
+            return kernel_failed(c, "Index: expected 0 to %lld, found %lld", (long long)s->param.extent - 1,
+                                 (long long)row);
+        int64_t to = (outer * s->param.extent + row) * s->param.inner + inner;
+        tensor_set_real(out, to, tensor_real(out, to) + s->scale * tensor_real(grad, i));
+    }
+    return NULL;
+}
+
+static weft_status run_sparse(const kernel_call *c) {
+    const sparse_rule *s = c->state;
+    const tensor *param = arg_out(c, OUT_PARAM), *velocity = arg_out(c, OUT_VELOCITY);
+    momentum_rule rule = s->rule;
+    tensor whole = *arg_in(c, SPARSE_PARAM);
+    whole.data = c->workspace;
+    rule.rate = host_scalar(c, arg_in(c, SPARSE_RATE));
+    TRY(spread_gradient(c, s, &whole));
+    start_from(param, arg_in(c, SPARSE_PARAM));
+    start_from(velocity, arg_in(c, SPARSE_VELOCITY));
+    update_apply(c, param, &whole, NULL, &rule, (update){.grad = whole.data, .moments = {velocity->data}},
+                 momentum_fp32, momentum_fp64);
+    return NULL;
+}
+
+const kernel kernel_sparse_momentum = {prepare_sparse, run_sparse};
