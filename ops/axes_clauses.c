@@ -75,7 +75,32 @@ static void make_whole(axes_build *b, int factor) {
     if (factor >= 0 && !b->rule->factors[factor].why) b->rule->factors[factor].why = axes_why_whole;
 }
 
-static const char *whole(axes_build *b, const char *word) {
+static int dim_with(const axes_arg *x, int factor) {
+    for (int d = 0; d < x->ndim; d++)
+        if (x->dims[d].nfactors == 1 && x->dims[d].factors[0] == factor) return d;
+    return -1;
+}
+
+/* Whether the argument is known to have all of the factor, where its row gives it one. */
+static bool has_all(const axes_build *b, const axes_arg *x, bool is_output, int factor) {
+    const axes_pattern *p = axes_pattern_of(b, x, is_output);
+    if (!p || p->kind != 'd' || x->ndim < 0) return true;
+    int d = dim_with(x, factor);
+    return d >= 0 && x->extents[d] >= 0; /* other extents have made it whole */
+}
+
+/* Whether the op takes all that there is along the factor. */
+static bool takes_all(const axes_build *b, int factor) {
+    const axes_rule *r = b->rule;
+    for (size_t i = 0; i < r->nin; i++)
+        if (!has_all(b, &r->in[i], false, factor)) return false;
+    for (size_t i = 0; i < r->nout; i++)
+        if (!has_all(b, &r->out[i], true, factor)) return false;
+    return true;
+}
+
+/* `unless_all`: where the op takes a part alone. */
+static const char *whole(axes_build *b, const char *word, bool unless_all) {
     if (is_letter(word)) return make_whole(b, b->letters[word[0] - 'a']), NULL;
     uint32_t listed = UINT32_MAX;
     if (strcmp(word, "...") != 0) {
@@ -87,7 +112,7 @@ static const char *whole(axes_build *b, const char *word) {
         listed = axes_listed(b, attr, word[n] ? word + n + 1 : NULL, b->rest_size);
     }
     for (int d = 0; d < b->rest_size; d++)
-        if (listed >> d & 1) make_whole(b, b->rest[d]);
+        if ((listed >> d & 1) && !(unless_all && takes_all(b, b->rest[d]))) make_whole(b, b->rest[d]);
     return NULL;
 }
 
@@ -207,10 +232,10 @@ static const char *apply(axes_build *b, const axes_clause *c) {
     if (is_verb(c, "extent")) return change(b, c, AXES_EXTENT);
     if (is_verb(c, "offset")) return change(b, c, AXES_OFFSET);
     if (is_verb(c, "size")) return NULL;
-    bool is_whole = is_verb(c, "whole");
+    bool is_cut = is_verb(c, "cut"), is_whole = is_cut || is_verb(c, "whole");
     if (!is_whole && !is_verb(c, "without")) return c->words[0];
     for (int i = 1; i < c->nwords; i++) {
-        const char *wrong = is_whole ? whole(b, c->words[i]) : NULL;
+        const char *wrong = is_whole ? whole(b, c->words[i], is_cut) : NULL;
         if (wrong) return wrong;
         if (!is_whole && has_arguments(b, c->words[i])) b->rule->why_none = "its attrs come from a tensor";
     }

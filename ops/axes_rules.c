@@ -428,6 +428,23 @@ static bool gather(axes_build *b, const char *const *slots, int nslots) {
     return true;
 }
 
+/* SLOTS: X, Index, Out, and the attr that says along which dimension. Each index takes from its own place along others;
+ * where there are fewer of them than X has, parts would not meet. */
+static bool gather_along(axes_build *b, const char *const *slots, int nslots) {
+    const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0);
+    if (nslots != 4 || !x || !index || x->ndim != index->ndim) return false;
+    int64_t axis = attr_int(b->call->op, slots[3], 0);
+    if (axis < 0) axis += x->ndim;
+    for (int d = 0; d < x->ndim; d++) {
+        bool meets = d != axis && x->extents[d] == index->extents[d];
+        int f = d == axis || meets ? fresh(b, index->extents[d]) : fresh_whole(b, index->extents[d]);
+        axes_give(b, slots[0], 0, d, meets ? f : fresh_whole(b, x->extents[d]));
+        axes_give(b, slots[1], 0, d, f);
+        axes_give(b, slots[2], 0, d, f);
+    }
+    return true;
+}
+
 /* SLOTS: X, Index, Out. The last dimension of Index is a tuple that counts X's first ones. */
 static bool gather_nd(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0), *index = axes_arg_of(b, slots[1], 0);
@@ -512,23 +529,15 @@ static bool layer_norm(axes_build *b, const char *const *slots, int nslots) {
 static const struct {
     const char *name;
     axes_function function;
-} functions[] = {{"matmul", matmul},
-                 {"mul", mul},
-                 {"reshape", reshape},
-                 {"transpose", transpose},
-                 {"squeeze", squeeze},
-                 {"unsqueeze", unsqueeze},
-                 {"tile", tile},
-                 {"pad", pad},
-                 {"meshgrid", meshgrid},
-                 {"gather", gather},
-                 {"gather_nd", gather_nd},
-                 {"layer_norm", layer_norm},
-                 {"einsum", einsum_rule},
-                 {"pad_last", pad_last},
-                 {"set_value", set_value},
-                 {"kron", kron},
-                 {"crop", crop}};
+} functions[] = {{"matmul", matmul},       {"mul", mul},
+                 {"reshape", reshape},     {"transpose", transpose},
+                 {"squeeze", squeeze},     {"unsqueeze", unsqueeze},
+                 {"tile", tile},           {"pad", pad},
+                 {"meshgrid", meshgrid},   {"gather", gather},
+                 {"gather_nd", gather_nd}, {"layer_norm", layer_norm},
+                 {"einsum", einsum_rule},  {"pad_last", pad_last},
+                 {"set_value", set_value}, {"kron", kron},
+                 {"crop", crop},           {"gather_along", gather_along}};
 
 axes_function axes_find_function(const char *function_name) {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)

@@ -18,6 +18,9 @@ elif name == 'turned':      # rows as columns, some of them, one of them, and ba
     nodes = [node('t', 't.default', [ref('x')], [6, rows]), node('p', 'slice.Tensor', [ref('t'), 0, 1, 5], [4, rows]), node('u', 'transpose.int', [ref('p'), 0, 1], [rows, 4]),
              node('g', 'slice_backward.default', [ref('u'), [rows, 6], 1, 1, 5, 1], [rows, 6]), node('c', 'select.int', [ref('x'), 1, 2], [rows]),
              node('k', 'unsqueeze.default', [ref('c'), 1], [rows, 1]), node('y', 'mul.Tensor', [ref('g'), ref('k')], [rows, 6])]
+elif name == 'all':         # a slice of all rows
+    nodes = [node('p', 'slice.Tensor', [ref('x'), 0, 0, 9223372036854775807], [rows, 6]), node('q', 'slice.Tensor', [ref('p'), 0, -rows, rows], [rows, 6]),
+             node('y', 'relu.default', [ref('q')], [rows, 6])]
 elif name == 'filled':      # a constant of the extents of a part
     nodes = [node('f', 'new_full.default', [ref('x'), [rows, 6], {'f': 2.0}], [rows, 6]), node('y', 'mul.Tensor', [ref('f'), ref('x')], [rows, 6])]
 else:                       # a view of w that is read before w is written, or behind
@@ -37,13 +40,15 @@ verify() { # NAME SERIAL
     "$weft" verify "$folder/$1".rank*.fx.json --against "$folder/$2.fx.json"
 }
 
-for name in repeated turned filled before behind; do
+for name in repeated turned all filled before behind; do
     for cut in '2 4' '4 4' '3 8'; do
         # shellcheck disable=SC2086
         make $name $cut
         prints 0 'against the serial program: same' "$name, ranks and rows $cut" verify $name $name
     done
 done
+! grep -q all_gather "$folder"/all.rank0.fx.json
+ok $? 'a slice of all rows is one of all rows of a part'
 cp "$folder/before.fx.json" "$folder/serial.fx.json"
 verify behind serial >"$folder/out" 2>&1
 [ $? = 1 ]

@@ -56,7 +56,7 @@ static void check_pattern(const op_schema *s, const axes_pattern *p) {
 static void check_clause(const op_schema *s, const axes_clause *c) {
     static const char *const by_slot[] = {"linear", "moves", "rises",  "affine", "max",
                                           "min",    "prod",  "unread", "without"};
-    static const char *const others[] = {"whole", "size", "extents", "extent", "offset"};
+    static const char *const others[] = {"whole", "cut", "size", "extents", "extent", "offset"};
     bool slots = false, known = false;
     for (size_t i = 0; i < sizeof by_slot / sizeof *by_slot; i++) slots |= strcmp(c->words[0], by_slot[i]) == 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) known |= strcmp(c->words[0], others[i]) == 0;
