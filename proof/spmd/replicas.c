@@ -63,7 +63,15 @@ static axes get_alone(flow *f, uint32_t id) {
     return v->differs;
 }
 
+/* So has the shape that an op leaves for its gradient: nothing of it can differ. */
+static bool has_no_elements(const weft_var *v) {
+    for (size_t d = 0; d < v->ndim; d++)
+        if (v->dims[d] == 0) return true;
+    return false;
+}
+
 static axes get(flow *f, uint32_t id) {
+    if (has_no_elements(program_var(f->program, id))) return 0;
     if (!f->vars[id].shared) return get_alone(f, id);
     id = replicas_shown_by(f, id);
     const sharing *of = parts_of(f, id);

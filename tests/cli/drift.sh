@@ -90,4 +90,32 @@ prints 1 '^missing_reduce: sgd #2 updates "table"' 'the gradient beside the sums
     "$weft" verify "$folder/gradient.yaml" --ranks 2 --reading in_order
 prints 1 '^missing_reduce: assign #2 updates "table"' 'rows of a rank' \
     "$weft" verify "$folder/rows.yaml" --ranks 2 --reading in_order
+
+# The shape that an op leaves for its gradient has no elements: none differ, though what had that shape does.
+shape() { # what the gradient is of
+    cat <<END
+weft: 1
+version: 2006002
+meshes:
+- {shape: [2], ids: [0, 1], dims: [a]}
+blocks:
+- vars:
+    x: {float32: [3, 4], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
+    own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
+    turned: {float32: [3, 4]}
+    shape: {float32: [0, 4, 3]}
+    table: {float32: [4, 3], persistable: true, parameter: true, stop_gradient: false}
+    rate: {float32: [1], persistable: true}
+    table_grad: {float32: [4, 3]}
+  ops:
+  - {transpose2: {X: own}, out: {Out: turned, XShape: shape}, attrs: {axis: [1, 0]}}
+  - {transpose2_grad: {XShape: shape, Out@GRAD: $1}, out: {X@GRAD: table_grad}, attrs: {axis: [1, 0]}}
+  - {sgd: {Param: table, Grad: table_grad, LearningRate: rate}, out: {ParamOut: table}}
+END
+}
+shape x >"$folder/shape.yaml"
+shape turned >"$folder/turned.yaml"
+prints 0 'in_order: safe' 'a shape alone' "$weft" verify "$folder/shape.yaml" --ranks 2 --reading in_order
+prints 1 '^missing_reduce: sgd #2 updates "table"' 'elements of that shape' \
+    "$weft" verify "$folder/turned.yaml" --ranks 2 --reading in_order
 finish
