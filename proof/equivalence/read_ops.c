@@ -26,6 +26,7 @@ typedef enum rule {
     RULE_SCALE,
     RULE_FILL,
     RULE_LIKE,
+    RULE_REPEAT,
     RULE_SUM,
     RULE_ADD,
     RULE_ADD_GRAD,
@@ -56,6 +57,9 @@ static const struct {
     {"fill_any_like", RULE_LIKE},
     {"fill_zeros_like", RULE_LIKE},
     {"fill_constant_batch_size_like", RULE_LIKE},
+    {"expand_v2", RULE_REPEAT},
+    {"expand_as_v2", RULE_REPEAT},
+    {"tile", RULE_REPEAT},
     {"sum", RULE_SUM},
     {"elementwise_add", RULE_ADD},
     {"grad_add", RULE_ADD},
@@ -339,21 +343,39 @@ static weft_status fill_results(reader *r, weft_op *op, bool like, uint32_t *res
     return NULL;
 }
 
+/* A constant that is repeated is a longer one. */
+static weft_status repeat_results(reader *r, weft_op *op, uint32_t *results) {
+    const weft_var *in = op_x(op), *out = only_output(op);
+    value x = value_of(TERM_NONE);
+    bool good = in && out && is_dense(in) && var_knows_dims(out) && in->dtype == out->dtype;
+    if (good) TRY(read_value(r, in, &x));
+    if (!good || x.factor != FACTOR_ONE || !term_is(r->t, x.term, HEAD_FILL)) return function_results(r, op, results);
+    shape type = shape_of_var(out);
+    no_results(op, results);
+    TRY(term_fill(r->t, term_head(r->t, x.term)->number, &type, &x));
+    set_result(op, results, out, x);
+    return NULL;
+}
+
 static weft_status sum_results(reader *r, weft_op *op, bool pair, uint32_t *results) {
     const weft_var *out = only_output(op);
     size_t n = op_nargs(op, false), at = 0;
-    bool good = out && is_dense(out) && dtype_is_float(out->dtype);
+    bool good = out && is_dense(out) && dtype_is_float(out->dtype), alike = true, are_fills = false;
     FOR_EACH_ARG(op, false, u) {
         const weft_var *v = use_var(op->program, u);
-        good = good && same_dims(v, out) && v->dtype == out->dtype;
+        good = good && is_dense(v) && v->dtype == out->dtype;
+        alike = alike && same_dims(v, out);
     }
-    if (!good || n == 0 || (pair && n != 2) || attr_float(op, "alpha", 1.0) != 1.0)
+    if (!good || n == 0 || (pair && n != 2) || (!pair && !alike) || attr_float(op, "alpha", 1.0) != 1.0)
         return function_results(r, op, results);
     value *args = ARENA_ARRAY(&r->memory, value, n), x;
     if (!args) return base_out_of_memory();
     FOR_EACH_ARG(op, false, u) TRY(read_value(r, use_var(op->program, u), &args[at++]));
+    shape type = shape_of_var(out);
+    if (var_knows_dims(out)) TRY(term_fills_sum(r->t, args, n, &type, &x, &are_fills));
+    if (!alike && !are_fills) return function_results(r, op, results);
     no_results(op, results);
-    TRY(term_sum(r->t, args, n, out->dtype, &x));
+    if (!are_fills) TRY(term_sum(r->t, args, n, out->dtype, &x));
     set_result(op, results, out, x);
     return NULL;
 }
@@ -458,6 +480,7 @@ weft_status op_results(reader *r, weft_op *op, uint32_t *results) {
     case RULE_SCALE: return scale_results(r, op, results);
     case RULE_FILL: return fill_results(r, op, false, results);
     case RULE_LIKE: return fill_results(r, op, true, results);
+    case RULE_REPEAT: return repeat_results(r, op, results);
     case RULE_SUM: return sum_results(r, op, false, results);
     case RULE_ADD: return sum_results(r, op, true, results);
     case RULE_ADD_GRAD: return add_grad_results(r, op, results);

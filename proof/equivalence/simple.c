@@ -323,11 +323,50 @@ static uint32_t counted_flag(const terms *t, value x) {
     return was.factor == FACTOR_ONE && t->items[was.term].dtype == WEFT_BOOL ? was.term : TERM_NONE;
 }
 
+/* Numbers that all types of numbers have exactly: casts and sums of these round nothing. */
+static bool is_count(double number) {
+    return number >= 0 && number <= 127 && number == (double)(int)number;
+}
+
+/* Whether the value is a constant of such a number. */
+static bool fills_with_count(const terms *t, value x) {
+    return x.factor == FACTOR_ONE && term_is(t, x.term, HEAD_FILL) && is_count(term_head(t, x.term)->number);
+}
+
+static weft_status cast_of_fill(terms *t, value x, int32_t dtype, value *out) {
+    shape type = {.dtype = dtype, .height = -1};
+    size_t ndim = 0;
+    const int64_t *dims = term_dims(t, x.term, &ndim);
+    double number = term_head(t, x.term)->number;
+    type.ndim = (int32_t)ndim;
+    if (ndim) memcpy(type.dims, dims, ndim * sizeof *dims);
+    return term_fill(t, dtype == WEFT_BOOL ? number != 0 : number, &type, out);
+}
+
+weft_status term_fills_sum(terms *t, const value *args, size_t nargs, const shape *type, value *out, bool *out_is) {
+    double sum = 0;
+    size_t nonzero = 0;
+    bool counts = true;
+    *out_is = nargs > 0;
+    for (size_t i = 0; i < nargs && *out_is; i++) {
+        *out_is = args[i].factor == FACTOR_ONE && term_is(t, args[i].term, HEAD_FILL) &&
+                  t->items[args[i].term].dtype == type->dtype;
+        if (!*out_is) return NULL;
+        double number = term_head(t, args[i].term)->number;
+        nonzero += number != 0;
+        counts = counts && is_count(number);
+        sum += number;
+    }
+    *out_is = *out_is && (nonzero <= 1 || (counts && is_count(sum)));
+    return *out_is ? term_fill(t, sum, type, out) : NULL;
+}
+
 weft_status term_cast(terms *t, value x, int32_t dtype, value *out) {
     int32_t from = t->items[x.term].dtype;
     uint32_t under = term_without_shape(t, x.term);
     *out = x;
     if (from == dtype && from != WEFT_DTYPE_NONE) return NULL;
+    if (fills_with_count(t, x)) return cast_of_fill(t, x, dtype, out);
     if (dtype == WEFT_BOOL && x.factor == FACTOR_ONE && counted_flag(t, x) != TERM_NONE)
         return *out = value_of(counted_flag(t, x)), NULL;
     if (term_is(t, under, HEAD_CAST) && x.factor == FACTOR_ONE) {

@@ -151,6 +151,9 @@ WEFT_MUST_USE weft_status term_select(terms *t, value condition, value a, value 
 WEFT_MUST_USE weft_status term_cast(terms *t, value x, int32_t dtype, value *out);
 WEFT_MUST_USE weft_status term_scale(terms *t, value x, double number, bool divides, value *out);
 WEFT_MUST_USE weft_status term_fill(terms *t, double number, const shape *type, value *out); /* of known extents */
+/* The sum of constants, each repeated to the extents of `type`, where nothing is rounded. */
+WEFT_MUST_USE weft_status term_fills_sum(terms *t, const value *args, size_t nargs, const shape *type, value *out,
+                                         bool *out_is);
 WEFT_MUST_USE weft_status term_reduce(terms *t, value x, weft_reduce reduce, const char *label, const int64_t *ranks,
                                       size_t nranks, value *out);
 WEFT_MUST_USE weft_status term_sum(terms *t, const value *args, size_t nargs, int32_t dtype, value *out);

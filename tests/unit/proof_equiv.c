@@ -20,6 +20,7 @@ static const char *const vars[] = {
     "var h float32 4,8",
     "var t float32 4,8",
     "var lr float32 1 persist",
+    "var one float32 1",
     "var w float32 4,8 persist",
     "var v float32 4,8 persist",
     "var F float32 64",
@@ -108,6 +109,9 @@ static weft_program *make(const char *ops) {
     GRADS FLATTEN("g", "g1") FLATTEN("h", "h1") "concat X=g1,h1 -> Out=b | axis=0;" REDUCE("b", "1") SLICE("g1", a, b) \
         SLICE("h1", c, d) UNFLATTEN("g1", "g") UNFLATTEN("h1", "h") SCALE("g", "0.25") SCALE("h", "0.25") SGD
 
+#define FILLS(all, one)                                                                                                \
+    "fill_constant -> Out=g | value=" all " shape=[4,8] dtype=5;fill_constant -> Out=one | value=" one                 \
+    " shape=[1] dtype=5;"
 #define CHOOSE(a, b)                                                                                                   \
     "fill_constant -> Out=mask | value=1.0 shape=[1] dtype=2;select_input X=" a "," b " Mask=mask -> Out=g;"
 #define TURN(to, axis)                                                                                                 \
@@ -191,6 +195,22 @@ static const row rows[] = {
      "fill_constant -> Out=g | value=3.0 shape=[4,8] dtype=5;" SGD, WEFT_SAME_BITS, NULL},
     {"with another number", "fill_constant_batch_size_like Input=x -> Out=g | value=2.0 shape=[1,8] dtype=5;" SGD,
      "fill_constant -> Out=g | value=3.0 shape=[4,8] dtype=5;" SGD, WEFT_NOT_PROVED, NULL},
+    {"constants that are added up", FILLS("1.0", "2.0") "elementwise_add X=g Y=one -> Out=g;" SGD,
+     "fill_constant -> Out=g | value=3.0 shape=[4,8] dtype=5;" SGD, WEFT_SAME_BITS, NULL},
+    {"and a zero", FILLS("-9e15", "0.0") "elementwise_add X=g Y=one -> Out=g;" SGD,
+     "fill_constant -> Out=g | value=-9e15 shape=[4,8] dtype=5;" SGD, WEFT_SAME_BITS, NULL},
+    {"to another sum", FILLS("1.0", "2.0") "elementwise_add X=g Y=one -> Out=g;" SGD,
+     "fill_constant -> Out=g | value=2.0 shape=[4,8] dtype=5;" SGD, WEFT_NOT_PROVED, NULL},
+    {"a constant that is repeated", FILLS("1.0", "2.0") "expand_v2 X=one -> Out=g | shape=[4,8];" SGD,
+     "fill_constant -> Out=g | value=2.0 shape=[4,8] dtype=5;" SGD, WEFT_SAME_BITS, NULL},
+    {"what is no constant and repeated", "expand_v2 X=lr -> Out=g | shape=[4,8];" SGD,
+     "fill_constant -> Out=g | value=2.0 shape=[4,8] dtype=5;" SGD, WEFT_NOT_PROVED, NULL},
+    {"a constant of another type",
+     "fill_constant -> Out=s16 | value=2.0 shape=[4,8] dtype=4;cast X=s16 -> Out=g | in_dtype=4 out_dtype=5;" SGD,
+     "fill_constant -> Out=g | value=2.0 shape=[4,8] dtype=5;" SGD, WEFT_SAME_BITS, NULL},
+    {"one that was rounded",
+     "fill_constant -> Out=s16 | value=0.1 shape=[4,8] dtype=4;cast X=s16 -> Out=g | in_dtype=4 out_dtype=5;" SGD,
+     "fill_constant -> Out=g | value=0.1 shape=[4,8] dtype=5;" SGD, WEFT_SAME_RANGE, NULL},
     {"with a bias", "scale X=x -> Out=g | scale=0.5 bias=1.0;scale X=g -> Out=g | scale=0.5;" SGD,
      "scale X=x -> Out=g | scale=0.25 bias=1.0;" SGD, WEFT_NOT_PROVED, NULL},
     {"a bias is a sum with a constant", "scale X=x -> Out=g | scale=0.5 bias=1.5;" SGD,
