@@ -162,7 +162,7 @@ typedef struct pass_told {
     uint32_t apart, ends; /* by pass_tells_apart and pass_tells_ends, */
     rank_edits *edits;    /* and in attrs; NULL: these are not asked for */
 } pass_told;
-/* One rank's program holds what others do not: no other rank's is made of it. */
+/* A rank's program that communicates holds what others do not: an error, since no other rank's is made of it. */
 WEFT_MUST_USE weft_status pass_refuse_other_ranks(const weft_program *program);
 /* weft_pass_list_run_rank; `told` zeroed but for the edits. */
 WEFT_MUST_USE weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank,

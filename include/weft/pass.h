@@ -110,18 +110,18 @@ WEFT_MUST_USE weft_status weft_pass_list_run(const weft_pass_list *list, weft_pr
 
 /* The same for the program of one rank of the program's meshes, where a pass tells ranks apart (spmd_partition,
  * spmd_expand); -1: for that of all ranks, which must be equal then, or of the rank that the program is of.
- * WEFT_REFUSED: the program is another rank's. */
+ * WEFT_REFUSED: the program is another rank's, and communicates. */
 WEFT_MUST_USE weft_status weft_pass_list_run_rank(const weft_pass_list *list, weft_program *program, int64_t rank,
                                                   weft_report **out_report);
 
 /* The programs of all ranks, made of a serial one. */
 typedef struct weft_rank_programs weft_rank_programs;
 /* Makes the programs of all ranks of the program's meshes and rings, or of those that the list makes; `program` stays
- * as it is; one of a single rank is refused (WEFT_REFUSED). The list is run over a copy for the first rank, and for
- * each further one whose program may have other ops. Attrs that say where a rank stands are no other ops where the pass
- * that writes them ends the list. Ranks whose programs are equal share one. A list without a pass that tells ranks
- * apart (spmd_partition, spmd_expand, hierarchical_all_reduce) makes one for all. The reports are those of the first
- * rank: `out_report` may be NULL. Cost: weft_rank_programs_made times weft_pass_list_run. */
+ * as it is; one of a single rank, that communicates, is refused (WEFT_REFUSED). The list is run over a copy for the
+ * first rank, and for each further one whose program may have other ops. Attrs that say where a rank stands are no
+ * other ops where the pass that writes them ends the list. Ranks whose programs are equal share one. A list without a
+ * pass that tells ranks apart (spmd_partition, spmd_expand, hierarchical_all_reduce) makes one for all. The reports are
+ * those of the first rank: `out_report` may be NULL. Cost: weft_rank_programs_made times weft_pass_list_run. */
 WEFT_MUST_USE weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_program *program,
                                                    weft_rank_programs **out_programs, weft_report **out_report);
 size_t weft_rank_programs_count(const weft_rank_programs *programs);
