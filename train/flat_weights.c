@@ -117,9 +117,8 @@ static weft_status find_of(search *s) {
     for (size_t i = 0; i < plan->nvalues; i++) {
         const tensor *x = &s->rank->values[i];
         held flat;
-        bool is_like = plan->values[i].persistable && x->ndim == 1 && x->dtype == s->weights[0].dtype &&
-                       (size_t)x->numel * weft_dtype_nbytes(x->dtype) == s->nbytes;
-        if (!is_like || is_touched(plan, (int32_t)i)) continue;
+        bool is_like = plan->values[i].persistable && x->ndim == 1 && x->dtype == s->weights[0].dtype;
+        if (!is_like || is_touched(plan, (int32_t)i)) continue; /* its size here may be that of a part */
         TRY(hold(s, (int32_t)i, &flat));
         if (holds_weights(s, &flat)) TRY(add(s, &flat));
     }

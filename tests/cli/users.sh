@@ -45,17 +45,18 @@ END
     ok $? "its buffer has the weights after $ranks ranks' steps"
 done
 
-# So it is where ranks have parts of the weights.
+# So it is where ranks have parts of the weights, and of the buffer.
 "$weft" run $users/flat_gru.yaml --startup $users/flat_gru_startup.yaml --feed "$folder/feed.npz" --seed 5 --steps 0 \
     --save "$folder/begin.npz" >"$folder/losses"
-echo '{"meshes": [{"shape": [2], "ids": [0, 1], "dims": ["mp"]}], "vars": {
-    "gru_cell_0.w_0": {"mesh": 0, "dims_mapping": [0, -1]}, "gru_cell_0.w_1": {"mesh": 0, "dims_mapping": [-1, 0]}}}' \
-    >"$folder/annotate.json"
-"$weft" opt -q $users/flat_gru.yaml --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/part{rank}.yaml" &&
-    "$weft" run "$folder/part0.yaml" "$folder/part1.yaml" --ranks 2 --params "$folder/begin.npz" --feed "$folder/feed.npz" \
-        --save "$folder/parts.npz" >"$folder/losses"
-ok $? 'two ranks train parts of its weights'
-"$PYTHON" - "$folder" <<'END'
+for buffer in '' ', "gru_0.w_0": {"mesh": 0, "dims_mapping": [0]}'; do
+    echo '{"meshes": [{"shape": [2], "ids": [0, 1], "dims": ["mp"]}], "vars": {
+        "gru_cell_0.w_0": {"mesh": 0, "dims_mapping": [0, -1]}, "gru_cell_0.w_1": {"mesh": 0, "dims_mapping": [-1, 0]}'"$buffer}}" \
+        >"$folder/annotate.json"
+    "$weft" opt -q $users/flat_gru.yaml --dist "$folder/annotate.json" --passes spmd_expand -o "$folder/part{rank}.yaml" &&
+        "$weft" run "$folder/part0.yaml" "$folder/part1.yaml" --ranks 2 --params "$folder/begin.npz" --feed "$folder/feed.npz" \
+            --save "$folder/parts.npz" >"$folder/losses"
+    ok $? "two ranks train parts of its weights${buffer:+ and of the buffer}"
+    "$PYTHON" - "$folder" <<'END'
 import sys
 import numpy as np
 begin, saved = np.load(sys.argv[1] + '/begin.npz'), np.load(sys.argv[1] + '/parts.npz')
@@ -63,5 +64,6 @@ parts = [saved[f'gru_cell_0.{n}'].ravel() for n in ('w_0', 'w_1', 'b_0', 'b_1')]
 assert np.abs(saved['gru_0.w_0'] - begin['gru_0.w_0']).max() > 0, 'nothing was trained'
 assert saved['gru_0.w_0'].tobytes() == np.concatenate(parts).tobytes()
 END
-ok $? 'its buffer has the weights of which ranks had parts'
+    ok $? "its buffer has the weights of which ranks had parts${buffer:+, and so of the buffer}"
+done
 finish
