@@ -1,4 +1,5 @@
 """Products whose rows are summed over ranks: reduce-scatters and all-reduces. One function a graph (micro_patterns.py)."""
+from micro_graphs import ref
 
 
 def scatter_uneven(g):
@@ -75,6 +76,13 @@ def reduce_even(g):  # as a reduce-scatter and an all-gather too
 def reduce_even_half(g):
     x, w = g.given("x", [2, 5 * g.n, 8], "bfloat16"), g.given("w", [8, 3], "bfloat16")
     g.out(g.comm("all_reduce", ["sum"], [3, 2, 5 * g.n], g.permute(g.mm(x, w), 2, 0, 1)))
+
+
+def reduce_computed_3d(g):  # rows that an op before made
+    x, v, w = g.given("x", [2, 4 * g.n, 8]), g.given("v", [8, 12]), g.given("w", [12, 6])
+    h = g.mm(x, v)
+    h = g.node("aten.relu.default", [ref(h)], g.shape[h], h)
+    g.out(g.comm("all_reduce", ["sum"], [2, 4 * g.n, 6], g.mm(h, w)))
 
 
 def reduce_largest_3d(g):  # any operation; through a transposition and a cast

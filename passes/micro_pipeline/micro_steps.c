@@ -252,17 +252,18 @@ static weft_status put_front(micro_writing *w) {
     return micro_put(w, op);
 }
 
-/* What is sent of the rank's own rows is a view. Who goes by names does not see that the step after writes it by
- * another name, so the fence counts as writing it. */
+/* What is sent of the rank's own rows, or of sums in one buffer, is a view. Who goes by names sees neither that the
+ * step after writes it by another name, nor that the buffer is in use. So the fence counts as writing it. */
 static weft_status add_sent(const micro_writing *w, weft_op *fence) {
-    bool *added = ARENA_ARRAY(w->m->scratch, bool, w->nchunks);
+    bool *added = ARENA_ARRAY(w->m->scratch, bool, 2 * w->nchunks);
     if (!added) return base_out_of_memory();
     for (size_t i = 0; i < w->plan.count; i++) {
         const chunk_step *s = &w->plan.steps[i];
-        if (s->action != CHUNK_SEND || s->from != CHUNK_OWN || added[s->from_buffer]) continue;
-        added[s->from_buffer] = true;
-        weft_var *v = w->spaces[CHUNK_OWN][s->from_buffer];
-        if (!v->persistable) TRY(weft_op_add_output(fence, "Out", v));
+        if (s->action != CHUNK_SEND || (s->from != CHUNK_OWN && s->from != CHUNK_RESULTS)) continue;
+        bool *is_added = &added[(s->from == CHUNK_OWN ? 0 : w->nchunks) + (size_t)s->from_buffer];
+        weft_var *v = w->spaces[s->from][s->from_buffer];
+        if (!*is_added && !v->persistable) TRY(weft_op_add_output(fence, "Out", v));
+        *is_added = true;
     }
     return NULL;
 }

@@ -78,6 +78,15 @@ for n in $ranks; do
         grep -q p_send "$at/rank0.yaml"; ok $? "$case on $n ranks: sums are sent"
     done
 done
+# who goes by names sees neither views nor streams: the memory of the sums that are sent is not let go of
+n=2
+[ -d "$folder/$n" ] || all
+one reduce_computed_3d ints
+"$weft" opt -q "$graph" --passes 'micro_pipeline_tp: {guard: off, all_reduce: scattered}' -o "$at/rank{rank}.yaml"
+for reading in in_order by_name by_bytes; do
+    # shellcheck disable=SC2086
+    prints 0 "^$reading: safe" "sums that are sent, read $reading" "$weft" verify $programs --reading $reading
+done
 n=2
 [ -d "$folder/$n" ] || all
 one reduce_largest_3d
