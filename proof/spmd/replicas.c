@@ -195,6 +195,14 @@ static void write_output(flow *f, weft_op *op, const use *u, axes differs) {
     put(f, u->var_id, differs);
 }
 
+/* The input of which argument i of an output is a copy; NULL: it is none. An einsum keeps each operand for its
+ * gradient. */
+static const use *copied_input(const weft_op *op, const slot *out, uint32_t i) {
+    const slot *operands = op_find_slot(op, false, "Operands");
+    bool keeps = op_is(op, "einsum") && name_is(out->name, "InnerCache");
+    return keeps && operands && i < operands->nargs ? &slot_args(op, operands)[i] : NULL;
+}
+
 static weft_status write_outputs(flow *f, weft_op *op) {
     uint32_t n = op_nslots(op, true);
     axes ring_axes = ring_axes_of(f, op), all = made_of(f, op, inputs_of(f, op), ring_axes);
@@ -204,7 +212,11 @@ static weft_status write_outputs(flow *f, weft_op *op) {
         made[k] = made_of(f, op, inputs_of_output(f, op, op_slot(op, true, k)), ring_axes);
     for (uint32_t k = 0; k < n; k++) {
         const slot *s = op_slot(op, true, k);
-        for (uint32_t i = 0; i < s->nargs; i++) write_output(f, op, &slot_args(op, s)[i], made ? made[k] : all);
+        for (uint32_t i = 0; i < s->nargs; i++) {
+            const use *copied = made ? copied_input(op, s, i) : NULL;
+            axes differs = copied ? made_of(f, op, get(f, copied->var_id), ring_axes) : made ? made[k] : all;
+            write_output(f, op, &slot_args(op, s)[i], differs);
+        }
     }
     return NULL;
 }

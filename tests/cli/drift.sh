@@ -118,4 +118,33 @@ shape turned >"$folder/turned.yaml"
 prints 0 'in_order: safe' 'a shape alone' "$weft" verify "$folder/shape.yaml" --ranks 2 --reading in_order
 prints 1 '^missing_reduce: sgd #2 updates "table"' 'elements of that shape' \
     "$weft" verify "$folder/turned.yaml" --ranks 2 --reading in_order
+
+# An einsum keeps a copy of each operand for its gradient: that of a weight differs as the weight does, not as the rows.
+kept() { # which copy is written to the table
+    cat <<END
+weft: 1
+version: 2006002
+meshes:
+- {shape: [2], ids: [0, 1], dims: [a]}
+blocks:
+- vars:
+    own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
+    whole: {float32: [4, 3], persistable: true}
+    table: {float32: [4, 3], persistable: true, parameter: true, stop_gradient: false}
+    out: {float32: [4, 4]}
+    first: {float32: [4, 3]}
+    second: {float32: [4, 3]}
+    first_shape: {float32: [0, 4, 3]}
+    second_shape: {float32: [0, 4, 3]}
+  ops:
+  - {einsum: {Operands: [own, whole]}, out: {Out: out, InnerCache: [first, second], XShape: [first_shape, second_shape]},
+     attrs: {equation: "ab,cb->ac"}}
+  - {assign: {X: $1}, out: {Out: table}}
+END
+}
+kept second >"$folder/second.yaml"
+kept first >"$folder/first.yaml"
+prints 0 'in_order: safe' 'the copy of what all ranks have' "$weft" verify "$folder/second.yaml" --ranks 2 --reading in_order
+prints 1 '^missing_reduce: assign #1 updates "table"' "the copy of a rank's rows" \
+    "$weft" verify "$folder/first.yaml" --ranks 2 --reading in_order
 finish
