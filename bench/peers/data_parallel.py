@@ -7,6 +7,7 @@ A turn has K steps at least (3): where a step is slow at first, a turn of so man
   weft           the serial program through configs/data_parallel.yaml; ranks are threads of one process
   weft-processes the same, a process a rank, under mpirun
   weft-shard     through configs/shard_updates.yaml: each rank updates its part of the parameters
+  weft-processes-shard   both
   paddle-2.6.2   the same program, a process a rank, over Gloo
   ...-plain      after data_parallel alone: a reduce for each gradient, as Paddle's own partition has it
   torch-ddp      the same model in DistributedDataParallel, a process a rank, over Gloo
@@ -42,10 +43,10 @@ def torch_team(model, nranks):
     return common.Team('torch-ddp', workers)
 
 
-def weft_processes(program, model, nranks):
+def weft_processes(name, program, model, nranks):
     env = dict(os.environ, WEFT_PLUGIN_PATH=common.RELEASE, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
     argv = ['mpirun', '--oversubscribe', '--bind-to', 'none', '--mca', 'mpi_yield_when_idle', '1', '-n', str(nranks)]
-    return common.Worker('weft-processes', [*argv, common.STEPS, program, model.params, model.file('feed.npz'), model.loss, '1',
+    return common.Worker(name, [*argv, common.STEPS, program, model.params, model.file('feed.npz'), model.loss, '1',
                                             str(nranks)], env)
 
 
@@ -58,7 +59,7 @@ def start(model, nranks):
     runners = [common.Worker(name, [common.STEPS, form, model.params, feed, model.loss, '1', str(nranks)])
                for name, form in (('weft', program), ('weft-shard', sharded))]
     if shutil.which('mpirun') and re.search('^MPI *yes', common.weft('info'), re.M):
-        runners.append(weft_processes(program, model, nranks))
+        runners += [weft_processes('weft-processes', program, model, nranks), weft_processes('weft-processes-shard', sharded, model, nranks)]
     else:
         print('weft-processes: weft info says no MPI; left out', file=sys.stderr)
     spec = {'params': model.params, 'feed': feed, 'loss': model.loss}
