@@ -155,9 +155,9 @@ static weft_status run_merged(const kernel_call *c) {
 
 const kernel kernel_merged_momentum = {prepare_merged, run_merged};
 
-/* --- sparse_momentum: Grad has the rows (columns) that Index names, in any order; of one named twice both ----------
- */
+/* --- sparse_momentum ---------------------------------------------------------------------------------------------- */
 
+/* Grad has the rows, or columns, that Index names, in any order. One that is named twice counts twice. */
 enum { SPARSE_PARAM, SPARSE_GRAD, SPARSE_VELOCITY, SPARSE_INDEX, SPARSE_RATE, SPARSE_MASTER, SPARSE_AXIS };
 
 typedef struct sparse_rule {
