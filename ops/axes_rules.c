@@ -129,8 +129,9 @@ static bool gather_along(axes_build *b, const char *const *slots, int nslots) {
     if (axis < 0) axis += x->ndim;
     for (int d = 0; d < x->ndim; d++) {
         bool meets = d != axis && x->extents[d] == index->extents[d];
+        bool may_meet = d != axis && (x->extents[d] < 0 || index->extents[d] < 0); /* whole, but told as one */
         int f = d == axis || meets ? axes_fresh(b, index->extents[d]) : axes_fresh_whole(b, index->extents[d]);
-        axes_give(b, slots[0], 0, d, meets ? f : axes_fresh_whole(b, x->extents[d]));
+        axes_give(b, slots[0], 0, d, meets || may_meet ? f : axes_fresh_whole(b, x->extents[d]));
         axes_give(b, slots[1], 0, d, f);
         axes_give(b, slots[2], 0, d, f);
     }
