@@ -49,16 +49,17 @@ prints 1 '^missing_reduce: assign #4 updates "w", which must be equal on all ran
     "$weft" verify "$folder/byhand.yaml" --ranks 2 --reading in_order
 says 1 'w: replicas would drift apart on 2 ranks: assign #4' 'nor is it run' "$weft" run "$folder/byhand.yaml" --ranks 2
 
-# An output differs as what it is made of does: sums that a gradient op adds up are not of its gradient, and what shows a
-# weight is not of the rows beside it.
-outputs() { # what the last op is
-    cat <<END
-weft: 1
+on_two='weft: 1
 version: 2006002
 meshes:
 - {shape: [2], ids: [0, 1], dims: [a]}
 blocks:
-- vars:
+- vars:'
+# An output differs as what it is made of does: sums that a gradient op adds up are not of its gradient, and what shows a
+# weight is not of the rows beside it.
+outputs() { # what the last op is
+    cat <<END
+$on_two
     x: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
     own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
     label: {int64: [4, 1], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
@@ -94,12 +95,7 @@ prints 1 '^missing_reduce: assign #2 updates "table"' 'rows of a rank' \
 # The shape that an op leaves for its gradient has no elements: none differ, though what had that shape does.
 shape() { # what the gradient is of
     cat <<END
-weft: 1
-version: 2006002
-meshes:
-- {shape: [2], ids: [0, 1], dims: [a]}
-blocks:
-- vars:
+$on_two
     x: {float32: [3, 4], need_check_feed: true, dist: {mesh: 0, dims_mapping: [-1, -1]}}
     own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
     turned: {float32: [3, 4]}
@@ -122,12 +118,7 @@ prints 1 '^missing_reduce: sgd #2 updates "table"' 'elements of that shape' \
 # An einsum keeps a copy of each operand for its gradient: that of a weight differs as the weight does, not as the rows.
 kept() { # which copy is written to the table
     cat <<END
-weft: 1
-version: 2006002
-meshes:
-- {shape: [2], ids: [0, 1], dims: [a]}
-blocks:
-- vars:
+$on_two
     own: {float32: [4, 3], need_check_feed: true, dist: {mesh: 0, dims_mapping: [0, -1]}}
     whole: {float32: [4, 3], persistable: true}
     table: {float32: [4, 3], persistable: true, parameter: true, stop_gradient: false}
