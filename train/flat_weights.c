@@ -112,13 +112,22 @@ static weft_status add(const search *s, const held *flat) {
     return NULL;
 }
 
+/* Of a persistable as a whole, where the whole was given; else of what the rank has. */
+static size_t nbytes_held(const search *s, int32_t value) {
+    const tensor *own = &s->rank->values[value];
+    weft_tensor given;
+    if (trainer_find_whole(s->t, s->rank->rank, s->rank->plan->values[value].name, &given)) return given.nbytes;
+    return (size_t)own->numel * weft_dtype_nbytes(own->dtype);
+}
+
 static weft_status find_of(search *s) {
     const weft_plan *plan = s->rank->plan;
     for (size_t i = 0; i < plan->nvalues; i++) {
         const tensor *x = &s->rank->values[i];
         held flat;
-        bool is_like = plan->values[i].persistable && x->ndim == 1 && x->dtype == s->weights[0].dtype;
-        if (!is_like || is_touched(plan, (int32_t)i)) continue; /* its size here may be that of a part */
+        bool is_like = plan->values[i].persistable && x->ndim == 1 && x->dtype == s->weights[0].dtype &&
+                       nbytes_held(s, (int32_t)i) == s->nbytes;
+        if (!is_like || is_touched(plan, (int32_t)i)) continue;
         TRY(hold(s, (int32_t)i, &flat));
         if (holds_weights(s, &flat)) TRY(add(s, &flat));
     }
