@@ -89,7 +89,7 @@ static weft_status run_one(const weft_pass_list *list, size_t index, weft_progra
 }
 
 /* What Paddle tells of a whole program may name the rank that told it; such a program does not communicate. */
-weft_status pass_refuse_other_ranks(const weft_program *program) {
+weft_status pass_check_all_ranks(const weft_program *program) {
     bool communicates = false;
     if (program->rank < 0) return NULL;
     for (size_t i = 0; i < program->nblocks; i++)
@@ -105,7 +105,7 @@ weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program
                                weft_report **out_report) {
     weft_report *report = NULL;
     if (rank < 0) rank = program->rank;
-    if (program->rank != rank) TRY(pass_refuse_other_ranks(program));
+    if (program->rank != rank) TRY(pass_check_all_ranks(program));
     TRY(report_create(list->context, list->count, &report));
     weft_status status = NULL;
     pass_finding shared = {.value = NULL};

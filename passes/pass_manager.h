@@ -163,7 +163,7 @@ typedef struct pass_told {
     rank_edits *edits;    /* and in attrs; NULL: these are not asked for */
 } pass_told;
 /* A rank's program that communicates holds what others do not: an error, since no other rank's is made of it. */
-WEFT_MUST_USE weft_status pass_refuse_other_ranks(const weft_program *program);
+WEFT_MUST_USE weft_status pass_check_all_ranks(const weft_program *program);
 /* weft_pass_list_run_rank; `told` zeroed but for the edits. */
 WEFT_MUST_USE weft_status pass_list_run_told(const weft_pass_list *list, weft_program *program, int64_t rank,
                                              pass_told *told, weft_report **out_report);

@@ -218,7 +218,7 @@ weft_status weft_pass_list_run_ranks(const weft_pass_list *list, const weft_prog
     const weft_allocator *a = &program->context->allocator;
     weft_program *first = NULL;
     pass_told told;
-    TRY(pass_refuse_other_ranks(program));
+    TRY(pass_check_all_ranks(program));
     TRY(make_one(list, program, 0, &told, out_report, &first));
     size_t given = count_ranks(program), n = count_ranks(first); /* the list may have told how many there are */
     if (n < given) n = given;
