@@ -16,9 +16,9 @@ class Calls:
         self.row, self.shapes = row, shapes
         self.rows: list[Values] = []
 
-    def __call__(self, target: str, *args: Any, **kwargs: Any) -> Values:
+    def __call__(self, target: str, *args: Any) -> Values:
         """Adds a call; what refers to its value."""
-        self.rows.append(dict(self.row, name=f"{self.row['name']}_{len(self.rows)}", target=target, args=list(args), kwargs=kwargs))
+        self.rows.append(dict(self.row, name=f"{self.row['name']}_{len(self.rows)}", target=target, args=list(args), kwargs={}))
         return {"ref": self.rows[-1]["name"]}
 
     def shape(self, ref: Values) -> Any:
@@ -41,7 +41,7 @@ def _slice(call: Calls, k: Values) -> None:
     value = k["Input"]
     for where in zip(k["axes"], k["starts"], k["ends"]):
         value = call("aten.slice.Tensor", value, *where)
-    for gone, axis in enumerate(sorted(k["decrease_axis"])):
+    for gone, axis in enumerate(sorted(k.get("decrease_axis", []))):
         value = call("aten.squeeze.dim", value, axis - gone)
 
 
@@ -161,9 +161,9 @@ def _written(row: Values, inputs: Container[str]) -> Optional[Values]:
 
 def _to_input(rows: list[Values], place: Values) -> list[Values]:
     """The rows, and the copy of their value into an input: that is how torch writes it."""
-    value, name = rows[-1], rows[-1]["name"]
-    value["name"] = f"{name}_value"
-    return [*rows, dict(value, name=name, target="aten.copy_.default", args=[place, {"ref": value["name"]}], kwargs={})]
+    *before, last = rows
+    value = dict(last, name=f"{last['name']}_value")
+    return [*before, value, dict(last, target="aten.copy_.default", args=[place, {"ref": value["name"]}], kwargs={})]
 
 
 def in_words(document: Values) -> None:
@@ -176,5 +176,5 @@ def in_words(document: Values) -> None:
             continue  # a member that there never was, of a list that is one no more: nothing can read it
         rows = _in_words(row, shapes) if row["target"].startswith("weft.") else [row]
         place = _written(row, inputs)
-        made += _to_input([dict(r) for r in rows], place) if place else rows
+        made += _to_input(rows, place) if place else rows
     document["nodes"] = made
