@@ -50,8 +50,7 @@ bool axes_matmul(axes_build *b, const char *const *slots, int nslots) {
     return fits;
 }
 
-/* SLOTS: X, Y, Out. An index of the result is one of X and one of Y: where the other has one element, it is that of X.
- */
+/* SLOTS: X, Y, Out. An index of the result is one of X and one of Y: that of X where Y has one element. */
 bool axes_kron(axes_build *b, const char *const *slots, int nslots) {
     const axes_arg *x = axes_arg_of(b, slots[0], 0), *y = axes_arg_of(b, slots[1], 0);
     if (nslots != 3 || !x || !y || x->ndim < 0 || y->ndim < 0) return false;

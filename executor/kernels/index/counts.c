@@ -220,8 +220,7 @@ static weft_status run_unique(const kernel_call *c) {
 
 const kernel kernel_unique = {prepare_unique, run_unique};
 
-/* --- unique_consecutive: runs of equal slices, in the order in which they stand ------------------------------------
- */
+/* --- unique_consecutive: runs of equal slices, in the order in which they stand ----------------------------------- */
 
 enum { RUN_VALUES, RUN_INDEX, RUN_COUNTS };
 

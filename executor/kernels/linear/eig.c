@@ -55,8 +55,7 @@ static void set_number(tensor *t, int64_t i, number value) {
         ((float complex *)t->data)[i] = (float complex)value;
 }
 
-/* --- eig, eigvals: in the precision of the matrix, on which their order depends -------------------------------------
- */
+/* --- eig, eigvals: in the precision of the matrix, on which their order depends ----------------------------------- */
 
 /* Reals of one matrix, in X's type. Of a pair of values the vectors stand as real and imaginary part. */
 typedef struct reals {
@@ -139,8 +138,7 @@ static weft_status run_eig(const kernel_call *c) {
 
 const kernel kernel_eig = {prepare_eig, run_eig};
 
-/* --- eig_grad ------------------------------------------------------------------------------------------------------
- */
+/* --- eig_grad ----------------------------------------------------------------------------------------------------- */
 
 enum { GRAD_VALUES, GRAD_VECTORS, GRAD_VALUES_DOWN, GRAD_VECTORS_DOWN };
 
